@@ -1,0 +1,54 @@
+"""The part that vLLM loads into its own worker (`worker_extension_cls`): it looks, and it nudges.
+
+The same class serves offline engines and servers, whose RPC carries strings alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ParityExtension:
+    """Mixed into vLLM's worker class, whose `model_runner` it uses."""
+
+    model_runner: Any
+    vllm_config: Any
+
+    def parity_describe(self) -> dict[str, Any]:
+        """Return what the worker runs with: configuration, chosen parts, variables, versions."""
+        from vllm_parity.engine.fingerprint import fingerprint, visible_variables
+        from vllm_parity.engine.readback import dump_config
+
+        groups = getattr(self.model_runner, "attn_groups", [])
+        backends = {group.backend.get_name() for kind in groups for group in kind}
+        return {
+            "config": dump_config(self.vllm_config),
+            "environment": fingerprint(),
+            "variables": visible_variables(),
+            "model_runner": type(self.model_runner).__name__,
+            "attention_backend": "+".join(sorted(backends)),
+        }
+
+    def parity_set_weight(
+        self,
+        name: str,
+        index: int | str,
+        value: float | str | None = None,
+        delta: float | str = 0.0,
+    ) -> dict[str, float]:
+        """Set one weight to `value`, or move it by `delta`; return what it was and is.
+
+        Args:
+            name: the parameter's name in vLLM's model, such as ``model.norm.weight``.
+            index: the weight's place in the flattened parameter.
+            value: the new value; None or empty moves it by `delta`.
+            delta: how far.
+
+        """
+        import torch
+
+        weights = dict(self.model_runner.get_model().named_parameters())[name].data.view(-1)
+        before = float(weights[int(index)])
+        with torch.inference_mode():
+            weights[int(index)] = float(value) if value not in {None, ""} else before + float(delta)
+        return {"before": before, "after": float(weights[int(index)])}

@@ -1,0 +1,63 @@
+"""What the process that runs vLLM is made of: versions, device, libraries, variables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from pathlib import Path
+
+_PACKAGES = ("torch", "transformers", "numpy", "triton", "numba", "xgrammar")
+_LIBRARIES = re.compile(r"^(VLLM|OMP|MKL|KMP|OPENBLAS|DNNL|ONEDNN|TORCH|PYTORCH|CUBLAS|NCCL|HIP)_")
+_PRIVATE = re.compile(r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|KEY|TOKEN|SECRET|PASS")
+
+
+def fingerprint() -> dict[str, str]:
+    """Return the environment part of an observation; every value is text."""
+    import torch
+    import vllm
+
+    build = torch.__config__.show()
+    blas = re.search(r"BLAS_INFO=(\w+)", build)
+    onednn = re.search(r"MKL-DNN (v[\d.]+)", build)
+    found = {
+        "vllm": vllm.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": _device(),
+        "arch": torch.backends.cpu.get_cpu_capability(),
+        "blas": blas.group(1) if blas else "unknown",
+        "onednn": onednn.group(1) if onednn else "none",
+        "threads": str(torch.get_num_threads()),
+        "cores": str(len(os.sched_getaffinity(0))),
+    }
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def visible_variables() -> dict[str, str]:
+    """Return the variables that vLLM or its libraries read and that are set here.
+
+    vLLM's own are given as vLLM understands them; paths, ports and keys never are.
+    """
+    from vllm import envs
+
+    seen = {}
+    for name in sorted(os.environ):
+        if _LIBRARIES.match(name) and not _PRIVATE.search(name):
+            seen[name] = str(getattr(envs, name)) if hasattr(envs, name) else os.environ[name]
+    return seen
+
+
+def _device() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or "unknown"
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return model.group(1).strip() if model else "unknown"

@@ -1,0 +1,73 @@
+"""A host: the parent's end of one worker process, which lives as long as its environment serves."""
+
+from __future__ import annotations
+
+import sys
+import time
+from multiprocessing import Pipe
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity.engine import wire
+from vllm_parity.engine.process import Process
+from vllm_parity.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Host:
+    """One worker process, asked one thing at a time."""
+
+    def __init__(self, *, variables: Mapping[str, str], log: Path) -> None:
+        ours, theirs = Pipe()
+        with theirs:
+            self.process = Process(
+                [sys.executable, "-m", "vllm_parity.engine.worker", str(theirs.fileno())],
+                variables=variables,
+                log=log,
+                pass_fds=[theirs.fileno()],
+            )
+        self._connection = ours
+        self.usable = True
+
+    def ask(self, call: str, *, deadline: float, **arguments: Any) -> Any:  # noqa: ANN401
+        """Have the worker do something, and return its result.
+
+        Args:
+            call: the name of a method of :class:`vllm_parity.engine.worker.Worker`.
+            deadline: by when, on :func:`time.monotonic`'s clock.
+            arguments: the method's arguments.
+
+        Raises:
+            EngineError: where the worker refuses (kind `refused`), dies (`died`) or takes too
+                long (`timeout`). After the latter two this host is no longer usable.
+
+        """
+        try:
+            wire.send(self._connection, {"call": call, **arguments})
+            while not self._connection.poll(0.2):
+                if time.monotonic() > deadline:
+                    raise self._give_up("timeout", f"{call!r} did not finish in the time limit")
+            answer = wire.receive(self._connection)
+        except (EOFError, OSError):
+            status = self.process.wait(5.0) or "closed its connection"
+            raise self._give_up("died", f"the engine host {status} during {call!r}") from None
+        if "error" in answer:
+            raise EngineError(self._with_log(str(answer["error"])), kind="refused")
+        return answer["result"]
+
+    def close(self) -> None:
+        """End the worker."""
+        self.usable = False
+        self._connection.close()
+        self.process.wait(2.0)
+        self.process.stop()
+
+    def _give_up(self, kind: str, message: str) -> EngineError:
+        error = EngineError(self._with_log(message), kind=kind)
+        self.close()
+        return error
+
+    def _with_log(self, message: str) -> str:
+        return f"{message}\n--- last lines of {self.process.log}\n{self.process.tail()}"

@@ -1,0 +1,83 @@
+"""The axes of the matrix. The value of each is the word used in files, ids and options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Family(StrEnum):
+    """What is compared; see `families/`."""
+
+    BATCH_INVARIANCE = "batch_invariance"
+    SPEC_DECODE = "spec_decode"
+    STREAMING = "streaming"
+
+
+class Platform(StrEnum):
+    """Where vLLM runs; see platforms.toml."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    ROCM = "rocm"
+
+
+class Execution(StrEnum):
+    """How vLLM runs the model. Compiled means torch.compile without graphs."""
+
+    EAGER = "eager"
+    COMPILED = "compiled"
+    GRAPH = "graph"
+
+
+class Switch(StrEnum):
+    """A flag that is on or off."""
+
+    OFF = "off"
+    ON = "on"
+
+
+class Contrast(StrEnum):
+    """The one thing in which a cell's two arms differ."""
+
+    BATCH_SIZE = "batch_size"
+    PREFIX_CACHE_STATE = "prefix_cache_state"
+    SPECULATIVE_CONFIG = "speculative_config"
+    STREAM = "stream"
+
+
+class Modality(StrEnum):
+    """What a request of the family batch_invariance carries."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    VIDEO = "video"
+
+
+class Method(StrEnum):
+    """How the family spec_decode drafts tokens."""
+
+    NGRAM = "ngram"
+    DRAFT_MODEL = "draft_model"
+
+
+class LogprobsMode(StrEnum):
+    """vLLM's `logprobs_mode`."""
+
+    RAW_LOGPROBS = "raw_logprobs"
+    PROCESSED_LOGPROBS = "processed_logprobs"
+    RAW_LOGITS = "raw_logits"
+    PROCESSED_LOGITS = "processed_logits"
+
+
+class Transport(StrEnum):
+    """How the content of a chat request of the family streaming travels."""
+
+    TEXT = "text"
+    AUDIO_URL = "audio_url"
+    INPUT_AUDIO = "input_audio"
+
+
+class Tier(StrEnum):
+    """A named selection of cells; its purpose is in matrix.toml."""
+
+    SMOKE = "smoke"

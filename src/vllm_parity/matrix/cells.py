@@ -1,0 +1,58 @@
+"""A cell: one combination of axes for which two runs of vLLM are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity.matrix.axes import Contrast, Execution, Family, Platform, Switch, Tier
+
+if TYPE_CHECKING:
+    from vllm_parity.matrix.axes import LogprobsMode, Method, Modality, Transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One combination of axes. `id` is flat and the same word everywhere: pytest, files, reports.
+
+    The axes of one family alone (`modality`, `method` and `logprobs_mode`, `transport`) are None
+    in the others. A negative control is a cell whose candidate has one weight nudged: it must
+    come out `diverged`.
+    """
+
+    family: Family
+    platform: Platform
+    model: str
+    contrast: Contrast
+    execution: Execution
+    prefix_cache: Switch
+    tiers: tuple[Tier, ...]
+    modality: Modality | None = None
+    method: Method | None = None
+    logprobs_mode: LogprobsMode | None = None
+    transport: Transport | None = None
+    dtype: str = "float32"
+    negative_control: bool = False
+    timeout_s: float = 300.0
+    engine: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def variant(self) -> tuple[str, ...]:
+        """The values of the family's own axes."""
+        values = (self.modality, self.method, self.logprobs_mode, self.transport)
+        return tuple(value for value in values if value is not None)
+
+    @property
+    def group(self) -> str:
+        """The part of the id that a nox session is parametrized by."""
+        return f"{self.execution}-apc_{self.prefix_cache}"
+
+    @property
+    def id(self) -> str:
+        """The flat id, such as ``cpu-batch_invariance-image-compiled-apc_off``."""
+        parts = [self.platform, self.family, *self.variant, self.group]
+        if self.contrast is Contrast.PREFIX_CACHE_STATE:
+            parts.append("warm")
+        if self.negative_control:
+            parts.append("nudged")
+        return "-".join(parts)

@@ -1,0 +1,151 @@
+"""Reading matrix.toml: strictly, and each list of axis values into one cell per combination."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vllm_parity.configs import config_path
+from vllm_parity.matrix.axes import (
+    Contrast,
+    Execution,
+    Family,
+    LogprobsMode,
+    Method,
+    Modality,
+    Platform,
+    Switch,
+    Tier,
+    Transport,
+)
+from vllm_parity.matrix.cells import Cell
+from vllm_parity.strict import load_toml, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from enum import StrEnum
+    from pathlib import Path
+
+    from vllm_parity.strict import Table
+
+E = TypeVar("E", bound="StrEnum")
+
+FAMILY_AXES: dict[Family, dict[str, type[StrEnum]]] = {
+    Family.BATCH_INVARIANCE: {"modality": Modality},
+    Family.SPEC_DECODE: {"method": Method, "logprobs_mode": LogprobsMode},
+    Family.STREAMING: {"transport": Transport},
+}
+"""The axes that one family alone has."""
+
+FAMILY_CONTRASTS: dict[Family, tuple[Contrast, ...]] = {
+    Family.BATCH_INVARIANCE: (Contrast.BATCH_SIZE, Contrast.PREFIX_CACHE_STATE),
+    Family.SPEC_DECODE: (Contrast.SPECULATIVE_CONFIG,),
+    Family.STREAMING: (Contrast.STREAM,),
+}
+"""What may differ between the arms of a family; the first is the usual one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilySettings:
+    """What holds for all cells of a family, on both arms.
+
+    `engine` are vLLM's engine arguments; `sampling` maps a name to vLLM's sampling parameters:
+    every prompt is sent once with each.
+    """
+
+    summary: str
+    engine: dict[str, Any]
+    sampling: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierSettings:
+    """What a tier is for, and its estimated time in minutes."""
+
+    purpose: str
+    minutes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """All of matrix.toml, cells in the order of the file."""
+
+    tiers: dict[Tier, TierSettings]
+    families: dict[Family, FamilySettings]
+    cells: tuple[Cell, ...]
+
+
+def load_matrix(path: Path | None = None) -> Matrix:
+    """Read matrix.toml.
+
+    Raises:
+        ConfigError: with the file, the place and the allowed values where anything is wrong.
+
+    """
+    root = load_toml(path or config_path("matrix.toml"))
+    tiers = {tier: _tier(table) for tier, table in _named(root.table("tiers"), Tier)}
+    families = {family: _family(table) for family, table in _named(root.table("families"), Family)}
+    cells: dict[str, Cell] = {}
+    for table in root.tables("cells"):
+        for cell in _cells(table):
+            if cell.id in cells:
+                msg = f"the cell {cell.id} is there already"
+                raise table.fail(msg)
+            if cell.family not in families:
+                msg = f"family {cell.family!r} has no table [families.{cell.family}]"
+                raise table.fail(msg)
+            cells[cell.id] = cell
+    root.finish()
+    return Matrix(tiers=tiers, families=families, cells=tuple(cells.values()))
+
+
+def _named(table: Table, kind: type[E]) -> Iterable[tuple[E, Table]]:
+    for key, entry in table.items():
+        if key not in list(kind):
+            raise table.fail(unknown(kind.__name__.lower(), key, list(kind)))
+        yield kind(key), entry
+
+
+def _tier(table: Table) -> TierSettings:
+    settings = TierSettings(purpose=table.take("purpose", str), minutes=table.take("minutes", int))
+    table.finish()
+    return settings
+
+
+def _family(table: Table) -> FamilySettings:
+    sampling = table.table("sampling")
+    settings = FamilySettings(
+        summary=table.take("summary", str),
+        engine=table.table("engine").data,
+        sampling={name: entry.data for name, entry in sampling.items()},
+    )
+    table.finish()
+    return settings
+
+
+def _cells(table: Table) -> list[Cell]:
+    family = table.enum("family", Family)
+    own = {name: table.enums(name, kind) for name, kind in FAMILY_AXES[family].items()}
+    shared = {
+        "platform": table.enums("platform", Platform),
+        "execution": table.enums("execution", Execution),
+        "prefix_cache": table.enums("prefix_cache", Switch),
+    }
+    contrast = table.enum("contrast", Contrast, FAMILY_CONTRASTS[family][0])
+    if contrast not in FAMILY_CONTRASTS[family]:
+        raise table.fail(f"contrast: {unknown('value', contrast, FAMILY_CONTRASTS[family])}")
+    fixed = {
+        "model": table.take("model", str),
+        "tiers": table.enums("tiers", Tier),
+        "dtype": table.take("dtype", str, "float32"),
+        "negative_control": table.take("negative_control", bool, default=False),
+        "timeout_s": table.take("timeout_s", float, 300.0),
+        "engine": table.table("engine", {}).data,
+    }
+    table.finish()
+    axes = own | shared
+    return [
+        Cell(family=family, contrast=contrast, **dict(zip(axes, values, strict=True)), **fixed)
+        for values in itertools.product(*axes.values())
+    ]

@@ -1,0 +1,113 @@
+"""Reading platforms.toml: how vLLM is installed on a platform, its variables and settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity.configs import config_path
+from vllm_parity.matrix.axes import Platform
+from vllm_parity.strict import load_toml, unknown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vllm_parity.strict import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variable:
+    """An environment variable and why it is set."""
+
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchSource:
+    """One place to have PyTorch from; `index` None is the default index.
+
+    `lock` names a further lock file, of what these packages need besides.
+    """
+
+    packages: tuple[str, ...]
+    why: str
+    index: str | None = None
+    lock: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Install:
+    """How vLLM is installed: exact versions in `lock`, PyTorch from the first source reached."""
+
+    lock: str
+    python: tuple[str, ...]
+    torch: tuple[TorchSource, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformSettings:
+    """What a platform needs. Variables belong to a process: they are set before it starts."""
+
+    summary: str
+    install: Install
+    variables: dict[str, Variable]
+    server_variables: dict[str, Variable]
+    engine: dict[str, Any]
+
+
+def load_platforms(path: Path | None = None) -> dict[Platform, PlatformSettings]:
+    """Read platforms.toml.
+
+    Raises:
+        ConfigError: with the file, the place and the allowed values where anything is wrong.
+
+    """
+    root = load_toml(path or config_path("platforms.toml"))
+    platforms = {}
+    for name, table in root.items():
+        if name not in list(Platform):
+            raise root.fail(unknown("platform", name, list(Platform)))
+        platforms[Platform(name)] = _platform(table)
+    return platforms
+
+
+def _platform(table: Table) -> PlatformSettings:
+    settings = PlatformSettings(
+        summary=table.take("summary", str),
+        install=_install(table.table("install")),
+        variables=_variables(table.table("variables")),
+        server_variables=_variables(table.table("server_variables")),
+        engine=table.table("engine").data,
+    )
+    table.finish()
+    return settings
+
+
+def _variables(table: Table) -> dict[str, Variable]:
+    variables = {}
+    for name, entry in table.items():
+        variables[name] = Variable(value=entry.take("value", str), why=entry.take("why", str))
+        entry.finish()
+    return variables
+
+
+def _install(table: Table) -> Install:
+    install = Install(
+        lock=table.take("lock", str),
+        python=tuple(table.take("python", list)),
+        torch=tuple(_torch_source(entry) for entry in table.tables("torch")),
+    )
+    table.finish()
+    return install
+
+
+def _torch_source(table: Table) -> TorchSource:
+    source = TorchSource(
+        packages=tuple(table.take("packages", list)),
+        why=table.take("why", str),
+        index=table.take("index", str, "") or None,
+        lock=table.take("lock", str, "") or None,
+    )
+    table.finish()
+    return source
