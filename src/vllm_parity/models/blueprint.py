@@ -1,0 +1,69 @@
+"""From an entry of ``models.toml`` to the exact content of a model's folder."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vllm_parity.errors import ModelError
+from vllm_parity.models import qwen3
+from vllm_parity.models.catalog import DraftModel, HubModel, SeedModel, find_model
+from vllm_parity.models.tensors import safetensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vllm_parity.models.catalog import ModelSpec
+    from vllm_parity.models.recipe import Recipe
+
+_RECIPES: dict[str, Callable[[], Recipe]] = {
+    "qwen3": qwen3.recipe,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """Everything that decides the bytes of a made model; `sha256` is the weights' pinned hash."""
+
+    name: str
+    recipe: Recipe
+    seed: int
+    noise: float
+    sha256: str
+
+    def weights(self) -> bytes:
+        """Draw the weights: the content of ``model.safetensors``."""
+        return safetensors(self.recipe.tensors, self.seed, noise=self.noise)
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 over the names and hashes of all files, the weights included."""
+        lines = [f"{self.sha256}  weights\n"]
+        for name, content in sorted(self.recipe.files.items()):
+            lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def blueprint(model: ModelSpec, models: Mapping[str, ModelSpec]) -> Blueprint:
+    """Work out how a model is made; `models` holds the target of a draft."""
+    if isinstance(model, HubModel):
+        message = (
+            f"{model.name} is not made from a seed: it is {model.repo} at {model.revision} "
+            "on the Hugging Face hub"
+        )
+        raise ModelError(message)
+    if isinstance(model, DraftModel):
+        base, noise = find_model(model.target, models), model.noise
+    else:
+        base, noise = model, 0.0
+    if not isinstance(base, SeedModel):
+        message = f"{model.name}: its target {base.name} is not made from a seed"
+        raise ModelError(message)
+    return Blueprint(
+        name=model.name,
+        recipe=_RECIPES[base.recipe](),
+        seed=base.seed,
+        noise=noise,
+        sha256=model.sha256,
+    )

@@ -1,0 +1,32 @@
+"""A text model of the Qwen3 kind (vLLM: ``Qwen3ForCausalLM``)."""
+
+from __future__ import annotations
+
+from vllm_parity.models.decoder import Decoder
+from vllm_parity.models.recipe import Recipe
+from vllm_parity.models.tokenizer import as_json, token_id, tokenizer_files
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def recipe(decoder: Decoder | None = None) -> Recipe:
+    """Describe the model."""
+    decoder = decoder or Decoder()
+    config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "torch_dtype": "float32",
+        "bos_token_id": None,
+        "eos_token_id": token_id("<|im_end|>"),
+        "pad_token_id": token_id("<|endoftext|>"),
+        **decoder.config(),
+    }
+    return Recipe(
+        tensors=tuple(decoder.tensors()),
+        files={"config.json": as_json(config), **tokenizer_files(CHAT_TEMPLATE)},
+    )
