@@ -25,6 +25,7 @@ class ParityExtension:
             "config": dump_config(self.vllm_config),
             "environment": fingerprint(),
             "variables": visible_variables(),
+            "witness": {"compiled_graphs": _compiled_graphs()},
             "model_runner": type(self.model_runner).__name__,
             "attention_backend": "+".join(sorted(backends)),
         }

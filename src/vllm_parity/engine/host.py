@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from multiprocessing import Pipe
@@ -30,13 +31,14 @@ class Host:
             )
         self._connection = ours
         self.usable = True
+        self.deadline = math.inf
+        """By when the cell at hand must be done, on :func:`time.monotonic`'s clock."""
 
-    def ask(self, call: str, *, deadline: float, **arguments: Any) -> Any:  # noqa: ANN401
+    def ask(self, call: str, **arguments: Any) -> Any:  # noqa: ANN401
         """Have the worker do something, and return its result.
 
         Args:
             call: the name of a method of :class:`vllm_parity.engine.worker.Worker`.
-            deadline: by when, on :func:`time.monotonic`'s clock.
             arguments: the method's arguments.
 
         Raises:
@@ -47,7 +49,7 @@ class Host:
         try:
             wire.send(self._connection, {"call": call, **arguments})
             while not self._connection.poll(0.2):
-                if time.monotonic() > deadline:
+                if time.monotonic() > self.deadline:
                     raise self._give_up("timeout", f"{call!r} did not finish in the time limit")
             answer = wire.receive(self._connection)
         except (EOFError, OSError):

@@ -11,7 +11,7 @@ from vllm_parity.engine.stats import witness
 
 if TYPE_CHECKING:
     from vllm_parity.engine.host import Host
-    from vllm_parity.models.prompts import Prompt
+    from vllm_parity.engine.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,16 @@ class Generated:
     witness: dict[str, int]
 
 
+def joined(parts: Sequence[Generated]) -> Generated:
+    """Return several calls as one: what is a maximum stays one, the rest adds up."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.witness.items():
+            known = total.get(name, 0)
+            total[name] = max(known, count) if name.startswith("max_") else known + count
+    return Generated(outputs=[one for part in parts for one in part.outputs], witness=total)
+
+
 class OfflineEngine:
     """A warm engine, shared by all cells with the same settings."""
 
@@ -33,12 +43,12 @@ class OfflineEngine:
         self.key = key
         self.environment: dict[str, str] = described["environment"]
         self.knobs = effective_knobs(described)
-        self.deadline = 0.0
+        self.witness: dict[str, int] = described["witness"]
 
     def generate(
-        self, requests: Sequence[tuple[Prompt, dict[str, Any]]], *, together: bool
+        self, requests: Sequence[Request], *, together: bool
     ) -> Generated:
-        """Run requests (a prompt and its sampling parameters each).
+        """Run requests.
 
         Args:
             requests: what to run.
@@ -46,8 +56,8 @@ class OfflineEngine:
 
         """
         sent = [
-            {"prompt": prompt.text, "media": list(prompt.media), "sampling": sampling}
-            for prompt, sampling in requests
+            {"prompt": one.prompt, "media": list(one.media), "sampling": one.sampling}
+            for one in requests
         ]
         answer = self._ask("generate", requests=sent, together=together)
         return Generated(outputs=answer["outputs"], witness=witness(answer["steps"]))
@@ -66,4 +76,4 @@ class OfflineEngine:
         return answer
 
     def _ask(self, call: str, **arguments: Any) -> Any:  # noqa: ANN401
-        return self.host.ask(call, deadline=self.deadline, key=self.key, **arguments)
+        return self.host.ask(call, key=self.key, **arguments)

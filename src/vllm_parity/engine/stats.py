@@ -85,4 +85,7 @@ def witness(steps: list[Step]) -> dict[str, int]:
                 "spec_accepted_tokens",
             )
         },
+        "spec_rejected_tokens": sum(
+            s["spec_draft_tokens"] - s["spec_accepted_tokens"] for s in steps
+        ),
     }

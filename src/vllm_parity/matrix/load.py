@@ -51,12 +51,13 @@ class FamilySettings:
     """What holds for all cells of a family, on both arms.
 
     `engine` are vLLM's engine arguments; `sampling` maps a name to vLLM's sampling parameters:
-    every prompt is sent once with each.
+    every prompt is sent once with each. `methods` are vLLM's `speculative_config`s by method.
     """
 
     summary: str
     engine: dict[str, Any]
     sampling: dict[str, dict[str, Any]]
+    methods: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +115,11 @@ def _tier(table: Table) -> TierSettings:
 
 
 def _family(table: Table) -> FamilySettings:
-    sampling = table.table("sampling")
     settings = FamilySettings(
         summary=table.take("summary", str),
         engine=table.table("engine").data,
-        sampling={name: entry.data for name, entry in sampling.items()},
+        sampling={name: entry.data for name, entry in table.table("sampling").items()},
+        methods={str(key): entry.data for key, entry in _named(table.table("methods", {}), Method)},
     )
     table.finish()
     return settings

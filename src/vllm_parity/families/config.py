@@ -1,0 +1,33 @@
+"""Reading all configuration files at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vllm_parity.errors import ConfigError
+from vllm_parity.families.plan import Config
+from vllm_parity.matrix import load_matrix, load_platforms
+from vllm_parity.models import find_model, load_models
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def load_config(matrix: Path | None = None) -> Config:
+    """Read the matrix (by default the project's own), platforms and models, and hold them together.
+
+    Raises:
+        ConfigError: where one is wrong in itself, or names what another does not have.
+
+    """
+    config = Config(matrix=load_matrix(matrix), platforms=load_platforms(), models=load_models())
+    for cell in config.matrix.cells:
+        try:
+            find_model(cell.model, config.models)
+        except ConfigError as error:
+            msg = f"matrix.toml: the cell {cell.id}: {error}"
+            raise ConfigError(msg) from None
+        if cell.platform not in config.platforms:
+            msg = f"platforms.toml: no table [{cell.platform}], which the cell {cell.id} needs"
+            raise ConfigError(msg)
+    return config

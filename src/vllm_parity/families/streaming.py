@@ -1,0 +1,124 @@
+"""Streaming: a chat completion says the same in one piece and in many.
+
+With the prefix cache on, a first request fills it, so that both arms meet it warm: a cold
+reference against a warm candidate would differ in two things.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity.engine.server import MODEL_NAME
+from vllm_parity.families import workload
+from vllm_parity.families.arms import Outcome, arm_knobs, nudged
+from vllm_parity.families.plan import ArmPlan, Plan, engine_settings, make
+from vllm_parity.matrix import Switch
+from vllm_parity.observation import Arm, Arms, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vllm_parity.engine.request import ChatRequest
+    from vllm_parity.engine.server import Server
+    from vllm_parity.engine.pool import Pool
+    from vllm_parity.families.plan import Config
+    from vllm_parity.matrix import Cell
+
+
+def plan(cell: Cell, config: Config) -> Plan:
+    """Return the plan of a cell."""
+    settings = engine_settings(cell, config) | {"enable_prompt_tokens_details": True}
+    require = ["chunks>=2"]
+    if cell.prefix_cache is Switch.ON:
+        require += ["prefix_cache_hits", "reference.prefix_cache_hits"]
+    return make(
+        cell,
+        config,
+        ArmPlan(engine=settings, run={"stream": False}),
+        ArmPlan(engine=settings, run={"stream": True}),
+        requests=workload.chats(cell, config),
+        require=require,
+        server=True,
+    )
+
+
+def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
+    """Send each request plain, streamed, and plain once more, to one server."""
+    server = pool.server(plan.variables, plan.reference.engine)
+    server.deadline = deadline
+    pool.stage("asking")
+    if plan.cell.prefix_cache is Switch.ON:
+        for request in plan.requests:
+            server.chat(_body(request))
+    reference, control = (
+        [_plain(request, server.chat(_body(request))) for request in plan.requests]
+        for _ in range(2)
+    )
+    pool.stage("streaming")
+    with nudged(server, plan):
+        candidate = [_streamed(request, server) for request in plan.requests]
+    arms = Arms(
+        reference=_arm(plan, plan.reference, server, reference),
+        candidate=_arm(plan, plan.candidate, server, candidate),
+        control=_arm(plan, plan.reference, server, control),
+    )
+    return Outcome(arms=arms, environment=server.environment)
+
+
+def _body(request: ChatRequest) -> dict[str, Any]:
+    return {
+        "model": MODEL_NAME,
+        "messages": request.messages,
+        "return_token_ids": True,
+        **request.sampling,
+    }
+
+
+def _plain(request: ChatRequest, response: dict[str, Any]) -> Request:
+    return Request(
+        id=request.id,
+        expect_tokens=request.expect_tokens,
+        prompt_tokens=response["usage"]["prompt_tokens"],
+        response=response,
+    )
+
+
+def _streamed(request: ChatRequest, server: Server) -> Request:
+    body = _body(request) | {"stream_options": {"include_usage": True}}
+    transcript = server.chat_stream(body)
+    usage = _usage(transcript.events)
+    return Request(
+        id=request.id,
+        expect_tokens=request.expect_tokens,
+        prompt_tokens=usage.get("prompt_tokens"),
+        events=list(transcript.events),
+        done=transcript.done,
+        after_done=transcript.after_done,
+    )
+
+
+def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
+    usages = [
+        one.response["usage"] if one.response else _usage(one.events or []) for one in requests
+    ]
+    hits = sum((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages)
+    witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
+    if side.run["stream"]:
+        witness["chunks"] = min(_chunks(one.events or []) for one in requests)
+    return Arm(
+        knobs=arm_knobs(side, server),
+        witness=witness,
+        requests=requests,
+    )
+
+
+def _usage(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    found = [event["usage"] for event in events if event.get("usage")]
+    return found[-1] if found else {}
+
+
+def _chunks(events: Iterable[dict[str, Any]]) -> int:
+    """Count the events that carry tokens: an answer in one such event was not streamed."""
+    return sum(
+        any(choice.get("token_ids") for choice in event.get("choices") or []) for event in events
+    )
