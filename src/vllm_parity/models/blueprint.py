@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
-from vllm_parity.models import qwen3
+from vllm_parity.models import qwen2_audio, qwen3, qwen3_vl
 from vllm_parity.models.catalog import DraftModel, HubModel, SeedModel, find_model
 from vllm_parity.models.tensors import safetensors
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {
     "qwen3": qwen3.recipe,
+    "qwen3-vl": qwen3_vl.recipe,
+    "qwen2-audio": qwen2_audio.recipe,
 }
 
 

@@ -18,9 +18,10 @@ class Decoder:
     """Sizes and loudness of a decoder.
 
     `embedding` is how loud a token is against what the layers add to it, `attention` the gain of
-    the attention branch, `sharpness` the spread of attention scores (only with `qk_norm`), and
-    `logits` the spread of the logits: large enough to keep the two best tokens apart, small
-    enough that no log-probability is rounded to 0.
+    the attention branch, `sharpness` the spread of attention scores, and `logits` the spread of
+    the logits: large enough to keep the two best tokens apart, small enough that no
+    log-probability is rounded to 0. `qk_norm` tells Qwen3 (norms of queries and keys, no biases)
+    from Qwen2 (biases, no such norms).
     """
 
     hidden: int = 128
@@ -72,15 +73,16 @@ class Decoder:
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         yield norm(f"{prefix}input_layernorm.weight", self.hidden)
-        for name, rows in (("q", queries), ("k", keys), ("v", keys)):
-            yield linear(f"{attention}{name}_proj.weight", rows, self.hidden)
+        gain = math.sqrt(self.sharpness)
+        shared = 1.0 if self.qk_norm else gain  # a norm would undo the gain of the matrix
+        for name, rows, each in (("q", queries, shared), ("k", keys, shared), ("v", keys, 1.0)):
+            yield linear(f"{attention}{name}_proj.weight", rows, self.hidden, gain=each)
             if not self.qk_norm:
                 yield bias(f"{attention}{name}_proj.bias", rows)
         yield linear(f"{attention}o_proj.weight", self.hidden, queries, gain=self.attention)
         if self.qk_norm:
-            mean = math.sqrt(self.sharpness)
-            yield norm(f"{attention}q_norm.weight", self.head_dim, mean=mean)
-            yield norm(f"{attention}k_norm.weight", self.head_dim, mean=mean)
+            yield norm(f"{attention}q_norm.weight", self.head_dim, mean=gain)
+            yield norm(f"{attention}k_norm.weight", self.head_dim, mean=gain)
         yield norm(f"{prefix}post_attention_layernorm.weight", self.hidden)
         yield linear(f"{mlp}gate_proj.weight", self.intermediate, self.hidden)
         yield linear(f"{mlp}up_proj.weight", self.intermediate, self.hidden)

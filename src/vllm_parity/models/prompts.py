@@ -1,6 +1,15 @@
-"""Prompts for the made models. A byte is a token, so lengths in tokens can be read off."""
+"""Requests for the made models. A byte is a token, so lengths in tokens can be read off."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vllm_parity.models import media, qwen2_audio, qwen3_vl
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Four distinct requests of different lengths; together well under 256 tokens, so that one step
 #: can hold the prompts of all four.
@@ -30,3 +39,102 @@ LONG_PROMPTS = (
     f"{_PREAMBLE}Who says so, and when?",
     f"{_PREAMBLE}Let us look at it again, slowly this time.",
 )
+
+_QUESTIONS = (
+    "What is it?",
+    "Describe what you see here.",
+    "Which colours are there, and how many of them?",
+    "Tell me, in as many words as you like, what has changed from left to right.",
+)
+
+_SOUND_QUESTIONS = (
+    "What is it?",
+    "Describe what you hear.",
+    "Which notes are there, and how many of them?",
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisionRequest:
+    """A question about an image or a video, as the user's turn of a chat.
+
+    `prompt` is complete: chat template applied, one placeholder for the medium. `pixels` are
+    RGB bytes: (height, width, 3) for an image, (frames, height, width, 3) for a video.
+    """
+
+    question: str
+    prompt: str
+    pixels: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AudioRequest:
+    """A question about a sound; `wav` is a whole WAV file, `samples` what it holds."""
+
+    question: str
+    prompt: str
+    samples: NDArray[np.int16]
+    wav: bytes
+
+
+def image_requests(seed: int = 0) -> tuple[VisionRequest, ...]:
+    """Return four requests with one image each, of different sizes (4 to 12 image tokens)."""
+    sizes = ((64, 64), (96, 64), (128, 64), (96, 128))
+    return tuple(
+        VisionRequest(
+            question=question,
+            prompt=user_turn(qwen3_vl.IMAGE + question),
+            pixels=media.image(seed + index, width, height),
+        )
+        for index, (question, (width, height)) in enumerate(zip(_QUESTIONS, sizes, strict=True))
+    )
+
+
+def video_requests(seed: int = 100) -> tuple[VisionRequest, ...]:
+    """Return four requests with one video each, of different lengths and sizes."""
+    shapes = ((4, 64, 64), (4, 96, 64), (6, 64, 64), (8, 64, 96))
+    return tuple(
+        VisionRequest(
+            question=question,
+            prompt=user_turn(qwen3_vl.VIDEO + question),
+            pixels=media.video(seed + index, frames, width, height),
+        )
+        for index, (question, (frames, width, height)) in enumerate(
+            zip(_QUESTIONS, shapes, strict=True)
+        )
+    )
+
+
+def video_metadata(frames: int, fps: float = 2.0) -> dict[str, object]:
+    """Return what vLLM wants to know of a video: the second part of a ``(pixels, metadata)``."""
+    return {
+        "fps": fps,
+        "duration": frames / fps,
+        "total_num_frames": frames,
+        "frames_indices": list(range(frames)),
+        "video_backend": "opencv",
+        "do_sample_frames": False,
+    }
+
+
+def audio_requests(seed: int = 200) -> tuple[AudioRequest, ...]:
+    """Return three requests with one sound each, of different lengths (25 tokens a second)."""
+    requests = []
+    for index, (question, seconds) in enumerate(
+        zip(_SOUND_QUESTIONS, (0.5, 1.0, 2.0), strict=True)
+    ):
+        samples = media.sound(seed + index, seconds)
+        requests.append(
+            AudioRequest(
+                question=question,
+                prompt=user_turn(qwen2_audio.AUDIO + question),
+                samples=samples,
+                wav=media.wav_bytes(samples),
+            )
+        )
+    return tuple(requests)
+
+
+def user_turn(content: str) -> str:
+    """Return a chat of one user's turn, as the models' chat template writes it."""
+    return f"<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n"

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from vllm_parity.models.decoder import Decoder
 from vllm_parity.models.recipe import Recipe
-from vllm_parity.models.tokenizer import as_json, token_id, tokenizer_files
-
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+from vllm_parity.models.tokenizer import as_json, chat_template, token_id, tokenizer_files
 
 
 def recipe(decoder: Decoder | None = None) -> Recipe:
@@ -28,5 +21,5 @@ def recipe(decoder: Decoder | None = None) -> Recipe:
     }
     return Recipe(
         tensors=tuple(decoder.tensors()),
-        files={"config.json": as_json(config), **tokenizer_files(CHAT_TEMPLATE)},
+        files={"config.json": as_json(config), **tokenizer_files(chat_template())},
     )

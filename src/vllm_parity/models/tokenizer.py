@@ -6,6 +6,10 @@ One tokenizer serves all made models, so that a prompt has the same ids in each 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -53,13 +57,39 @@ def byte_characters() -> list[str]:
     return characters
 
 
+def chat_template(placeholders: Mapping[str, str] | None = None) -> str:
+    """Write the chat template of a model: ChatML, as all Qwen models have it.
+
+    `placeholders` maps a part of a message (``image``, ``video``, ``audio``) to the tokens that
+    stand for it. vLLM hands the parts of a message to a template that loops over them.
+    """
+    content = "{{ message['content'] }}"
+    if placeholders:
+        branches = "".join(
+            f"{{% elif part['type'] in ('{part}', '{part}_url', 'input_{part}') %}}{tokens}"
+            for part, tokens in placeholders.items()
+        )
+        content = (
+            f"{{% if message['content'] is string %}}{content}"
+            "{% else %}{% for part in message['content'] %}"
+            f"{{% if part['type'] == 'text' %}}{{{{ part['text'] }}}}{branches}{{% endif %}}"
+            "{% endfor %}{% endif %}"
+        )
+    return (
+        "{% for message in messages %}"
+        f"<|im_start|>{{{{ message['role'] }}}}\n{content}<|im_end|>\n"
+        "{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+
+
 def as_json(value: object) -> bytes:
     """Write JSON as all files of a made model are written."""
     return (json.dumps(value, indent=2, ensure_ascii=True) + "\n").encode()
 
 
-def tokenizer_files(chat_template: str, extra: dict[str, object] | None = None) -> dict[str, bytes]:
-    """Return the tokenizer's files; `extra` goes into ``tokenizer_config.json``."""
+def tokenizer_files(template: str) -> dict[str, bytes]:
+    """Return the tokenizer's files, with the chat template `template`."""
     added = [
         {
             "id": token_id(token),
@@ -107,13 +137,12 @@ def tokenizer_files(chat_template: str, extra: dict[str, object] | None = None) 
         "bos_token": None,
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",
-        "chat_template": chat_template,
-        **(extra or {}),
+        "chat_template": template,
     }
     return {
         "tokenizer.json": as_json(tokenizer),
         "tokenizer_config.json": as_json(config),
-        "chat_template.jinja": chat_template.encode(),
+        "chat_template.jinja": template.encode(),
         "generation_config.json": as_json(
             {
                 "do_sample": False,
