@@ -53,3 +53,19 @@ class ParityExtension:
         with torch.inference_mode():
             weights[int(index)] = float(value) if value not in {None, ""} else before + float(delta)
         return {"before": before, "after": float(weights[int(index)])}
+
+
+_seen = 0
+
+
+def _compiled_graphs() -> int:
+    """Return how many graphs vLLM compiled, or loaded compiled, since the last call.
+
+    vLLM's counter is the process's; each engine is asked once, right after its start.
+    """
+    global _seen  # noqa: PLW0603 - so is ours
+    from vllm.compilation.counter import compilation_counter as counter
+
+    total = counter.num_backend_compilations + counter.num_aot_artifacts_loaded
+    new, _seen = total - _seen, total
+    return new

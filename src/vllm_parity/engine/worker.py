@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine import wire
 from vllm_parity.engine.stats import StepRecorder
+from vllm_parity.models.prompts import video_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,9 @@ class Worker:
 def _prompt(request: dict[str, Any]) -> dict[str, Any]:
     media: dict[str, list[Any]] = {}
     for kind, array in request["media"]:
-        media.setdefault(kind, []).append(array)
+        # vLLM wants to know how a video was sampled, or its processor samples it again.
+        piece = (array, video_metadata(len(array))) if kind == "video" else array
+        media.setdefault(kind, []).append(piece)
     prompt: dict[str, Any] = {"prompt": request["prompt"]}
     if media:
         prompt["multi_modal_data"] = media

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine.offline import joined
-from vllm_parity.engine.request import Request
+
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, nudged, offline_arm
 from vllm_parity.families.plan import ArmPlan, Plan, make, offline_settings
@@ -27,7 +27,7 @@ def plan(cell: Cell, config: Config) -> Plan:
     """Return the plan of a cell."""
     settings = offline_settings(cell, config)
     warm = cell.contrast is Contrast.PREFIX_CACHE_STATE
-    requests = workload.requests(cell, config, long=warm)
+    requests = workload.requests(cell, config)
     if warm:
         values: tuple[Any, Any] = ("cold", "warm")
         require = ["prefix_cache_hits", "reference.prefix_cache_hits<=0"]

@@ -29,15 +29,15 @@ REPETITIVE_PROMPTS = (
     "na na na na na na na na batman na na na na",
 )
 
-_PREAMBLE = "A cache is a promise that nothing has changed since. " * 6
+PREAMBLE = "A cache is a promise that nothing has changed since. " * 6
 
 #: Prompts of more than 300 tokens that begin with the same 318: more than two of the 128-token
 #: blocks that the KV cache has on a CPU, so that a prefix cache has something to share.
 LONG_PROMPTS = (
-    f"{_PREAMBLE}No.",
-    f"{_PREAMBLE}What then?",
-    f"{_PREAMBLE}Who says so, and when?",
-    f"{_PREAMBLE}Let us look at it again, slowly this time.",
+    f"{PREAMBLE}No.",
+    f"{PREAMBLE}What then?",
+    f"{PREAMBLE}Who says so, and when?",
+    f"{PREAMBLE}Let us look at it again, slowly this time.",
 )
 
 _QUESTIONS = (

@@ -1,0 +1,65 @@
+"""Running one cell: plan, arms, observation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vllm_parity.errors import EngineError
+from vllm_parity.families import make_plan, run_arms
+from vllm_parity.families.arms import Outcome
+from vllm_parity.observation import Arms, Failure, Observation
+
+if TYPE_CHECKING:
+    from vllm_parity.engine.pool import Pool
+    from vllm_parity.families import Config, Plan
+    from vllm_parity.matrix import Cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One cell's observation, and how long it took in seconds."""
+
+    observation: Observation
+    seconds: float
+
+
+def observe(cell: Cell, config: Config, pool: Pool, *, project: dict[str, str]) -> Run:
+    """Run a cell. An engine that fails makes an observation with an error, never an exception.
+
+    Args:
+        cell: what to run.
+        config: all configuration.
+        pool: where engines come from, and stay warm.
+        project: what to add to the environment: versions of this project itself.
+
+    """
+    started = time.monotonic()
+    plan = make_plan(cell, config)
+    try:
+        outcome = run_arms(plan, pool, deadline=started + cell.timeout_s)
+        failure = None
+    except EngineError as error:
+        outcome = Outcome(arms=Arms(), environment={})
+        failure = Failure(arm=None, kind=error.kind, message=str(error))
+    observation = _observation(plan, config, outcome, failure, project)
+    return Run(observation=observation, seconds=time.monotonic() - started)
+
+
+def _observation(
+    plan: Plan, config: Config, outcome: Outcome, failure: Failure | None, project: dict[str, str]
+) -> Observation:
+    cell = plan.cell
+    return Observation(
+        cell=cell.id,
+        family=cell.family.value,
+        platform=cell.platform.value,
+        contrast=list(plan.contrast),
+        follows=list(plan.follows),
+        contract=config.contract_of(cell),
+        require=list(plan.require),
+        environment={**outcome.environment, **project},
+        arms=outcome.arms,
+        error=failure,
+    )

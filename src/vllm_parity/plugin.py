@@ -1,0 +1,239 @@
+"""The pytest plugin: options, selection, one live line a cell, a table, the exit code.
+
+A test takes the fixtures `cell` and `parity`, and bears the mark ``parity(family=...)``; it runs
+once for each selected cell of that family. Without such tests the plugin does nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vllm_parity.errors import ConfigError, ParityError
+from vllm_parity.matrix import Family, Platform, Selection, Tier, select
+from vllm_parity.strict import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_parity.families import Config
+    from vllm_parity.matrix import Cell
+    from vllm_parity.session import Judged, Session
+
+_CELLS = pytest.StashKey[tuple["Cell", ...]]()
+_CONFIG = pytest.StashKey["Config"]()
+_SESSION = pytest.StashKey["Session"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that select cells."""
+    group = parser.getgroup("vllm-parity", "numerical parity of vLLM")
+    group.addoption("--platform", help="cells of this platform: " + ", ".join(Platform))
+    group.addoption("--tier", help="cells of this tier: " + ", ".join(Tier))
+    group.addoption("--family", help="cells of this family: " + ", ".join(Family))
+    group.addoption("--group", help="cells of this group, such as eager-apc_off")
+    group.addoption(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="cells with this id or pattern, such as '*-image-*'; may be given several times",
+    )
+    group.addoption("--matrix", type=Path, help="a matrix.toml other than the project's own")
+    group.addoption(
+        "--results", type=Path, default=Path("results"), help="folder of records (default: results)"
+    )
+    group.addoption(
+        "--server-port", type=int, default=0, help="port of the first server (default: any free)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark."""
+    config.addinivalue_line("markers", "parity(family): run once for each cell of a family")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test the cells of its family, or the stand-in None, which is deselected later."""
+    mark = metafunc.definition.get_closest_marker("parity")
+    if mark is None:
+        return
+    family = Family(mark.kwargs["family"])
+    cells = [cell for cell in _selected(metafunc.config) if cell.family is family]
+    metafunc.parametrize("cell", cells or [None], ids=[cell.id for cell in cells] or ["none"])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out the tests of families of which no cell was selected."""
+    idle = [item for item in items if _cell(item) is None and item.get_closest_marker("parity")]
+    if idle:
+        config.hook.pytest_deselected(items=idle)
+        items[:] = [item for item in items if item not in idle]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Open the run as soon as it is known what it holds."""
+    config = session.config
+    cells = [cell for cell in map(_cell, session.items) if cell is not None]
+    if not cells or config.option.collectonly:
+        return
+    from vllm_parity.engine.server import free_port  # noqa: PLC0415 - not for collecting
+    from vllm_parity.session import Session  # noqa: PLC0415
+
+    live = LiveLine(config)
+    try:
+        if config.option.server_port:
+            free_port(config.option.server_port)
+        run = Session(
+            config.stash[_CONFIG],
+            results=config.option.results,
+            server_port=config.option.server_port,
+            stage=live.stage,
+        )
+    except ParityError as error:
+        _give_up(error)
+    config.stash[_SESSION] = run
+    config.pluginmanager.register(live, "vllm-parity-live")
+    run.prepare(cells)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End all processes; the exit code is that of the worst outcome."""
+    run = session.config.stash.get(_SESSION, None)
+    if run is None:
+        return
+    try:
+        run.close()
+    except ParityError as error:
+        _give_up(error)
+    if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} and run.judged:
+        session.exitstatus = run.worst.exit_code or session.exitstatus
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table."""
+    run = terminalreporter.config.stash.get(_SESSION, None)
+    if run is None or not run.judged:
+        return
+    from vllm_parity.report.terminal import summary  # noqa: PLC0415 - not for collecting
+
+    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width and colour
+    terminalreporter.section("parity")
+    terminalreporter.write(summary(run, width=writer.fullwidth, color=writer.hasmarkup))
+
+
+@pytest.fixture
+def parity(request: pytest.FixtureRequest) -> Parity:
+    """Run cells of the matrix on warm engines; see :class:`Parity`."""
+    return Parity(request.config.stash[_SESSION])
+
+
+class Parity:
+    """What a test does with a cell."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def check(self, cell: Cell) -> None:
+        """Run a cell, record and judge it; fail unless its outcome is `pass`."""
+        from vllm_parity.report.explain import explain_outcome  # noqa: PLC0415
+
+        __tracebackhide__ = True
+        try:
+            judged = self._session.run(cell)
+        except ParityError as error:
+            _give_up(error)
+        if judged.outcome.exit_code:
+            pytest.fail(explain_outcome(judged), pytrace=False)
+
+
+class LiveLine:
+    """A line a cell that grows while the cell runs, in place of pytest's dots."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        self._reporter: pytest.TerminalReporter | None = reporter
+        self._run: Session | None = None
+        self._stages: list[str] = []
+        if reporter is not None:
+            reporter.showfspath = False
+            reporter._show_progress_info = False  # noqa: SLF001 - percentages would cut the line
+
+    def stage(self, words: str) -> None:
+        """Add what the cell waits for now."""
+        if words not in self._stages:
+            self._write((", " if self._stages else "") + words)
+            self._stages.append(words)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        """Begin a line, let the test run, and end the line with its verdict."""
+        cell = _cell(item)
+        if cell is None:
+            return (yield)
+        self._stages.clear()
+        self._write(f"{cell.id:<62} ")
+        try:
+            return (yield)
+        finally:
+            self._write(": " + _verdict_words(item.config.stash[_SESSION].judged, cell) + "\n")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Keep pytest's own letters out of the line; what failed still counts as failed."""
+        if "parity" not in report.keywords or report.outcome == "skipped":
+            return None
+        return report.outcome if report.when == "call" or report.failed else "", "", ""
+
+    def _write(self, text: str) -> None:
+        if self._reporter is not None:
+            self._reporter.write(text, flush=True)
+
+
+def _verdict_words(judged: list[Judged], cell: Cell) -> str:
+    from vllm_parity.report.terminal import verdict_words  # noqa: PLC0415 - not for collecting
+
+    if not judged or judged[-1].cell is not cell:
+        return "not judged"
+    return f"{verdict_words(judged[-1])}, {judged[-1].seconds:.1f} s"
+
+
+def _selected(config: pytest.Config) -> tuple[Cell, ...]:
+    if _CELLS not in config.stash:
+        from vllm_parity.families import load_config  # noqa: PLC0415 - brings numpy
+
+        try:
+            config.stash[_CONFIG] = load_config(config.option.matrix)
+            config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, _selection(config))
+        except ParityError as error:
+            _give_up(error)
+    return config.stash[_CELLS]
+
+
+def _selection(config: pytest.Config) -> Selection:
+    option = config.option
+    return Selection(
+        tier=_axis("--tier", option.tier, Tier),
+        platform=_axis("--platform", option.platform, Platform),
+        family=_axis("--family", option.family, Family),
+        group=option.group,
+        cells=tuple(option.cell),
+    )
+
+
+def _axis(name: str, value: str | None, kind: Any) -> Any:  # noqa: ANN401
+    if value is None or value in list(kind):
+        return None if value is None else kind(value)
+    msg = f"{name}: {unknown('value', value, list(kind))}"
+    raise ConfigError(msg)
+
+
+def _cell(item: pytest.Item) -> Cell | None:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("cell") if callspec is not None else None
+
+
+def _give_up(error: ParityError) -> None:
+    """End pytest with one message and the error's own exit code."""
+    pytest.exit(f"vllm-parity: {error}", returncode=error.exit_code)

@@ -1,0 +1,77 @@
+"""The folder of a run: one observation a cell, and what else belongs to it.
+
+::
+
+    results/20261130-210512-3fa1/
+        cpu-streaming-text-eager-apc_off.json    observations, as OBSERVATION.md describes them
+        meta/run.json                            verdicts, seconds, what was started
+        meta/*.log                               what each process of vLLM wrote
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity.errors import ResultsError
+from vllm_parity.observation import write_observation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vllm_parity.observation import Observation
+
+_NEEDED = 32 << 20
+"""Bytes that must be free at the start: a smoke run's observations and logs take 10 MB."""
+
+
+class Results:
+    """The folder of one run, made at once, so that a full or closed disk shows at the start."""
+
+    def __init__(self, root: Path) -> None:
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+        self.folder = root / run_id
+        self.meta = self.folder / "meta"
+        try:
+            self.meta.mkdir(parents=True)
+            free = shutil.disk_usage(self.meta).free
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from None
+        if free < _NEEDED:
+            shutil.rmtree(self.folder)
+            msg = (
+                f"{root}: only {free / 1e6:.1f} MB are free, and a run needs"
+                f" {_NEEDED / 1e6:.0f} MB; make room, or name another folder with --results"
+            )
+            raise ResultsError(msg)
+
+    def write(self, observation: Observation) -> Path:
+        """Write the observation of a cell, whole or not at all."""
+        path = self.folder / f"{observation.cell}.json"
+        try:
+            write_observation(path, observation)
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        return path
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write ``meta/run.json``, whole or not at all."""
+        path = self.meta / "run.json"
+        partial = path.with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+            os.replace(partial, path)
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> ResultsError:
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    hint = "make room, or name" if full else "name"
+    msg = f"{path}: cannot be written: {error.strerror}; {hint} another folder with --results"
+    return ResultsError(msg)

@@ -1,0 +1,165 @@
+"""A run of many cells: what is warm, what was recorded, what it all comes to."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vllm_parity import __version__
+from vllm_parity.engine.pool import Pool, key_of
+from vllm_parity.families import make_plan
+from vllm_parity.judge import judge
+from vllm_parity.matrix import Family
+from vllm_parity.models import model_path
+from vllm_parity.observe import observe
+from vllm_parity.results import Results
+from vllm_parity.verdict import Verdict, worst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vllm_parity.families import Config, Plan
+    from vllm_parity.judge import Judgement
+    from vllm_parity.matrix import Cell
+    from vllm_parity.observation import Observation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A cell that was run and judged. `path` is its observation's."""
+
+    cell: Cell
+    observation: Observation
+    judgement: Judgement
+    path: Path
+    seconds: float
+
+    @property
+    def outcome(self) -> Verdict:
+        """The verdict that counts: a negative control must diverge, or it proves nothing."""
+        verdict = self.judgement.verdict
+        if not self.cell.negative_control:
+            return verdict
+        return {Verdict.DIVERGED: Verdict.PASS, Verdict.PASS: Verdict.UNVERIFIED}.get(
+            verdict, verdict
+        )
+
+
+class Session:
+    """One run. Cells come one by one; engines and servers stay warm between them."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        results: Path,
+        server_port: int = 0,
+        stage: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.config = config
+        self.results = Results(results)
+        self.judged: list[Judged] = []
+        self.stage = stage
+        self.pool = Pool(
+            logs=self.results.meta,
+            resolve=functools.partial(_resolve, stage=stage),
+            stage=stage,
+            server_port=server_port,
+        )
+        self._project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
+        self._planned: list[Plan] = []
+        self._started = time.monotonic()
+
+    def prepare(self, cells: Sequence[Cell]) -> None:
+        """Say what will come, so that servers boot while other cells run."""
+        self._planned = [make_plan(cell, self.config) for cell in cells]
+        for plan in self._planned:
+            if plan.cell.family is Family.STREAMING:
+                self.pool.boot(plan.variables, plan.reference.engine)
+
+    def run(self, cell: Cell) -> Judged:
+        """Run a cell, record it, judge it.
+
+        Raises:
+            ResultsError: where the record cannot be written.
+
+        """
+        run = observe(cell, self.config, self.pool, project=self._project)
+        path = self.results.write(run.observation)
+        judged = Judged(
+            cell=cell,
+            observation=run.observation,
+            judgement=judge(run.observation),
+            path=path,
+            seconds=run.seconds,
+        )
+        self.judged.append(judged)
+        return judged
+
+    def close(self) -> None:
+        """End all processes and write the run's summary."""
+        self.pool.close()
+        self.results.write_summary(self.summary())
+
+    @property
+    def worst(self) -> Verdict:
+        """The worst outcome."""
+        return worst(judged.outcome for judged in self.judged)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the run in short, as JSON can hold it."""
+        return {
+            "worst": self.worst,
+            "seconds": round(time.monotonic() - self._started, 1),
+            "cells": {
+                judged.cell.id: {
+                    "verdict": judged.judgement.verdict,
+                    "outcome": judged.outcome,
+                    "seconds": round(judged.seconds, 2),
+                }
+                for judged in self.judged
+            },
+            "started": dict(self.pool.started),
+            "distinct": self.distinct(),
+            "incidents": self.pool.incidents,
+        }
+
+    def distinct(self) -> dict[str, int]:
+        """Count the environments, settings and server settings of the planned cells."""
+        hosts, engines, servers = set(), set(), set()
+        for plan in self._planned:
+            environment = key_of(plan.variables)
+            for arm in (plan.reference, plan.candidate):
+                settings = environment + key_of(arm.engine)
+                if plan.cell.family is Family.STREAMING:
+                    servers.add(settings)
+                else:
+                    hosts.add(environment)
+                    engines.add(settings)
+        return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
+
+
+def _resolve(settings: dict[str, Any], *, stage: Callable[[str], None]) -> dict[str, Any]:
+    """Put the folder of each model in place of its name."""
+    resolved = {**settings, "model": str(model_path(settings["model"], notify=stage))}
+    speculative = settings.get("speculative_config")
+    if speculative and "model" in speculative:
+        draft = str(model_path(speculative["model"], notify=stage))
+        resolved["speculative_config"] = {**speculative, "model": draft}
+    return resolved
+
+
+def _revision() -> str:
+    """Return the project's git commit, with a mark where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
