@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vllm_parity.errors import EngineError
 from vllm_parity.families import make_plan, run_arms
 from vllm_parity.families.arms import Outcome
-from vllm_parity.observation import Arms, Failure, Observation
+from vllm_parity.observation import Arms, Contract, Failure, Observation
 
 if TYPE_CHECKING:
     from vllm_parity.engine.pool import Pool
@@ -57,7 +57,7 @@ def _observation(
         platform=cell.platform.value,
         contrast=list(plan.contrast),
         follows=list(plan.follows),
-        contract=config.contract_of(cell),
+        contract=Contract(kind="close", atol=2e-5, rtol=0.0),
         require=list(plan.require),
         environment={**outcome.environment, **project},
         arms=outcome.arms,

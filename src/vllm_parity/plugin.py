@@ -6,6 +6,7 @@ once for each selected cell of that family. Without such tests the plugin does n
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,7 @@ class LiveLine:
     def __init__(self, config: pytest.Config) -> None:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._reporter: pytest.TerminalReporter | None = reporter
+        self._capture = config.pluginmanager.get_plugin("capturemanager")
         self._run: Session | None = None
         self._stages: list[str] = []
         if reporter is not None:
@@ -184,10 +186,14 @@ class LiveLine:
         """Keep pytest's own letters out of the line; what failed still counts as failed."""
         if "parity" not in report.keywords or report.outcome == "skipped":
             return None
-        return report.outcome if report.when == "call" or report.failed else "", "", ""
+        counted = report.when == "call" or report.failed
+        return report.outcome if counted else "", "", report.outcome.upper()
 
     def _write(self, text: str) -> None:
-        if self._reporter is not None:
+        if self._reporter is None:
+            return
+        # What a test prints is captured; this line is not the test's.
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
             self._reporter.write(text, flush=True)
 
 

@@ -20,10 +20,10 @@ _STYLES = {Verdict.PASS: "green", Verdict.NOT_RUN: "yellow", Verdict.UNVERIFIED:
 def summary(session: Session, *, width: int, color: bool) -> str:
     """Return the table of a session and the lines under it."""
     buffer = io.StringIO()
-    console = Console(file=buffer, width=max(width, 100), force_terminal=color, no_color=not color)
+    console = Console(file=buffer, width=max(width, 120), force_terminal=color, no_color=not color)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("cell", no_wrap=True)
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for name in ("positions", "worst abs", "ulp", "headroom", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for judged in session.judged:
@@ -51,7 +51,7 @@ def verdict_words(judged: Judged) -> str:
     verdict = judged.judgement.verdict
     if not judged.cell.negative_control:
         return verdict
-    return f"{verdict}, {'as it must' if judged.outcome is Verdict.PASS else 'but it must diverge'}"
+    return f"{verdict} ({'as' if judged.outcome is Verdict.PASS else 'not as'} it must)"
 
 
 def _worst(judgement: Judgement) -> tuple[str, str, str]:
