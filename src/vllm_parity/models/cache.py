@@ -59,8 +59,8 @@ def model_path(
                 _make(folder, plan, notify)
     except OSError as error:
         message = (
-            f"{name}: cannot be written to {folder}: {error.strerror or error}; "
-            f"{CACHE_VARIABLE} names another folder for the cache"
+            f"{name}: the cached copy {folder} cannot be made or read: "
+            f"{error.strerror or error}; set {CACHE_VARIABLE} to a folder with some MB free"
         )
         raise ModelError(message) from error
     return folder

@@ -51,6 +51,7 @@ _SOUND_QUESTIONS = (
     "What is it?",
     "Describe what you hear.",
     "Which notes are there, and how many of them?",
+    "Tell me, in as many words as you like, what has changed since it began.",
 )
 
 
@@ -118,10 +119,13 @@ def video_metadata(frames: int, fps: float = 2.0) -> dict[str, object]:
 
 
 def audio_requests(seed: int = 200) -> tuple[AudioRequest, ...]:
-    """Return three requests with one sound each, of different lengths (25 tokens a second)."""
+    """Return four requests with one sound each, of different lengths (25 tokens a second).
+
+    The last is longer than two of the KV cache's 128-token blocks, for the prefix cache.
+    """
     requests = []
     for index, (question, seconds) in enumerate(
-        zip(_SOUND_QUESTIONS, (0.5, 1.0, 2.0), strict=True)
+        zip(_SOUND_QUESTIONS, (0.5, 1.0, 2.0, 8.0), strict=True)
     ):
         samples = media.sound(seed + index, seconds)
         requests.append(
