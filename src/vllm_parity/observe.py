@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vllm_parity.errors import EngineError
 from vllm_parity.families import make_plan, run_arms
 from vllm_parity.families.arms import Outcome
-from vllm_parity.observation import Arms, Contract, Failure, Observation
+from vllm_parity.observation import Arms, Contract, Failure, Family, Observation, Platform
 
 if TYPE_CHECKING:
     from vllm_parity.engine.pool import Pool
@@ -53,8 +53,8 @@ def _observation(
     cell = plan.cell
     return Observation(
         cell=cell.id,
-        family=cell.family.value,
-        platform=cell.platform.value,
+        family=Family(cell.family),
+        platform=Platform(cell.platform),
         contrast=list(plan.contrast),
         follows=list(plan.follows),
         contract=Contract(kind="close", atol=2e-5, rtol=0.0),

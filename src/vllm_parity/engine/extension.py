@@ -66,6 +66,8 @@ def _compiled_graphs() -> int:
     global _seen  # noqa: PLW0603 - so is ours
     from vllm.compilation.counter import compilation_counter as counter
 
-    total = counter.num_backend_compilations + counter.num_aot_artifacts_loaded
+    total = (
+        counter.num_backend_compilations + counter.num_aot_compiles + counter.num_aot_artifacts_loaded
+    )
     new, _seen = total - _seen, total
     return new

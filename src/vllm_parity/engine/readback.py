@@ -56,11 +56,9 @@ def effective_knobs(described: dict[str, Any]) -> dict[str, Any]:
     knobs |= {name: described[name] for name in ("model_runner", "attention_backend")}
     knobs |= {f"env.{name}": value for name, value in described["variables"].items()}
     speculative = config.get("speculative_config")
-    knobs["speculative_config"] = (
-        {key: speculative[key] for key in _SPECULATIVE if speculative.get(key) is not None}
-        if speculative
-        else None
-    )
+    knobs["speculative_config"] = speculative and {
+        key: speculative[key] for key in _SPECULATIVE if speculative.get(key)
+    }
     return knobs
 
 
@@ -75,7 +73,7 @@ def unmet(wanted: dict[str, Any], knobs: dict[str, Any]) -> list[str]:
 
 def _same(wanted: Any, effective: Any) -> bool:  # noqa: ANN401
     if isinstance(wanted, dict) and isinstance(effective, dict):
-        return all(wanted.get(key) == value for key, value in effective.items())
+        return all(effective[key] == value for key, value in wanted.items() if key in effective)
     if isinstance(wanted, str) and isinstance(effective, str):
         return wanted == effective.removeprefix("torch.")
     return bool(wanted == effective)

@@ -26,6 +26,13 @@ _EXECUTION: dict[Execution, dict[str, Any]] = {
 }
 
 
+_EXECUTION_WITNESS: dict[Execution, tuple[str, ...]] = {
+    Execution.EAGER: ("compiled_graphs<=0", "reference.compiled_graphs<=0"),
+    Execution.COMPILED: ("compiled_graphs", "reference.compiled_graphs"),
+    Execution.GRAPH: ("graph_replays", "reference.graph_replays"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that the configuration files say."""
@@ -87,7 +94,7 @@ def make(
         candidate=candidate,
         requests=tuple(requests),
         contrast=contrast,
-        require=tuple(require),
+        require=(*require, *_EXECUTION_WITNESS[cell.execution]),
         nudge=nudge,
     )
 

@@ -145,7 +145,8 @@ def _cells(table: Table) -> list[Cell]:
         "engine": table.table("engine", {}).data,
     }
     table.finish()
-    axes = own | shared
+    # The shared axes vary slowest, so that cells with the same engine come together.
+    axes = shared | own
     return [
         Cell(family=family, contrast=contrast, **dict(zip(axes, values, strict=True)), **fixed)
         for values in itertools.product(*axes.values())

@@ -20,7 +20,7 @@ _STYLES = {Verdict.PASS: "green", Verdict.NOT_RUN: "yellow", Verdict.UNVERIFIED:
 def summary(session: Session, *, width: int, color: bool) -> str:
     """Return the table of a session and the lines under it."""
     buffer = io.StringIO()
-    console = Console(file=buffer, width=max(width, 120), force_terminal=color, no_color=not color)
+    console = Console(file=buffer, width=max(width, 132), force_terminal=color, no_color=not color)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("cell", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
