@@ -62,6 +62,11 @@ class EngineError(ParityError):
         super().__init__(message)
         self.kind = kind
 
+    @property
+    def headline(self) -> str:
+        """The first line, without the log that may follow it."""
+        return str(self).splitlines()[0]
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_engine_error, (str(self), self.kind))
 

@@ -93,11 +93,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             server_port=config.option.server_port,
             stage=live.stage,
         )
+        config.stash[_SESSION] = run
+        config.pluginmanager.register(live, "vllm-parity-live")
+        run.prepare(cells)
     except ParityError as error:
         _give_up(error)
-    config.stash[_SESSION] = run
-    config.pluginmanager.register(live, "vllm-parity-live")
-    run.prepare(cells)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

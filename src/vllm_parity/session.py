@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity import __version__
+from vllm_parity.errors import ConfigError
 from vllm_parity.engine.pool import Pool, key_of
 from vllm_parity.families import make_plan
 from vllm_parity.judge import judge
@@ -78,6 +80,8 @@ class Session:
         """Say what will come, so that servers boot while other cells run."""
         self._planned = [make_plan(cell, self.config) for cell in cells]
         for plan in self._planned:
+            check_variables(plan.variables)
+        for plan in self._planned:
             if plan.cell.family is Family.STREAMING:
                 self.pool.boot(plan.variables, plan.reference.engine)
 
@@ -134,13 +138,29 @@ class Session:
         for plan in self._planned:
             environment = key_of(plan.variables)
             for arm in (plan.reference, plan.candidate):
-                settings = environment + key_of(arm.engine)
+                settings = key_of(plan.variables, arm.engine)
                 if plan.cell.family is Family.STREAMING:
                     servers.add(settings)
                 else:
                     hosts.add(environment)
                     engines.add(settings)
         return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
+
+
+def check_variables(variables: dict[str, str]) -> None:
+    """Refuse a variable that is set here to something else than the cells need.
+
+    Raises:
+        ConfigError: with both values.
+
+    """
+    for name, value in variables.items():
+        if os.environ.get(name, value) != value:
+            msg = (
+                f"{name}={os.environ[name]} is set here, but platforms.toml sets it to {value};"
+                f" unset it, or change it there"
+            )
+            raise ConfigError(msg)
 
 
 def _resolve(settings: dict[str, Any], *, stage: Callable[[str], None]) -> dict[str, Any]:

@@ -30,9 +30,14 @@ class Host:
                 pass_fds=[theirs.fileno()],
             )
         self._connection = ours
-        self.usable = True
+        self.failure: str | None = None
         self.deadline = math.inf
         """By when the cell at hand must be done, on :func:`time.monotonic`'s clock."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the worker can still be asked."""
+        return self.failure is None
 
     def ask(self, call: str, **arguments: Any) -> Any:  # noqa: ANN401
         """Have the worker do something, and return its result.
@@ -61,12 +66,13 @@ class Host:
 
     def close(self) -> None:
         """End the worker."""
-        self.usable = False
+        self.failure = self.failure or "closed"
         self._connection.close()
         self.process.wait(2.0)
         self.process.stop()
 
     def _give_up(self, kind: str, message: str) -> EngineError:
+        self.failure = message
         error = EngineError(self._with_log(message), kind=kind)
         self.close()
         return error

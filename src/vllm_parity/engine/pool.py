@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,21 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 Variables = dict[str, str]
 
+_RETRIED = frozenset({"died", "refused"})
+"""Kinds of failed starts worth a second attempt: a fresh process may do what a used one cannot."""
 
-def key_of(value: Mapping[str, Any]) -> str:
+
+def key_of(*parts: Mapping[str, Any]) -> str:
     """Return the same text for equal settings, whatever their order."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(parts, sort_keys=True)
 
 
 class Pool:
-    """Engines by environment and settings, servers by settings.
+    """Engines by environment and settings, servers likewise.
+
+    What does not start is tried once more in a fresh process, and then no more: cells that ask
+    for it again get the same error at once. `started` counts processes and engines; `incidents`
+    says why one was started more than once.
 
     Args:
         logs: the folder for the log of each process.
@@ -54,44 +60,47 @@ class Pool:
         self._resolve = resolve
         self._ports = itertools.count(server_port) if server_port else itertools.repeat(0)
         self._hosts: dict[str, Host] = {}
-        self._engines: dict[tuple[str, str], OfflineEngine] = {}
+        self._engines: dict[tuple[Host, str], OfflineEngine] = {}
+        self._failed: dict[str, EngineError] = {}
         self._servers: dict[str, Future[Server]] = {}
+        self._booted: list[Server] = []
         # One thread: servers boot one after another while other cells run.
         self._boots = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boot")
 
     def engine(self, variables: Variables, settings: Settings, *, deadline: float) -> OfflineEngine:
         """Return the engine with these settings, starting it, and its host, where there is none.
 
-        An engine that does not start is tried once more in a fresh host; both attempts are kept
-        in `incidents`.
-
         Raises:
-            EngineError: where the second attempt fails as well, or time is up.
+            EngineError: where it does not start, or time is up.
 
         """
-        environment = key_of(variables)
-        host = self._hosts.get(environment)
-        if host is None or not host.usable:
-            host = self._new_host(variables)
-            self._adopt(environment, host)
+        key = key_of(variables, settings)
+        if key in self._failed:
+            raise self._failed[key]
+        host = self._host(variables)
         host.deadline = deadline
-        key = (environment, key_of(settings))
-        if key not in self._engines:
-            try:
-                self._engines[key] = self._start(host, settings)
-            except EngineError as error:
-                if error.kind not in {"refused", "died"}:
-                    raise
-                fresh, engine = self._try_again(variables, settings, deadline, error)
-                self._adopt(environment, fresh)
-                self._engines[key] = engine
-        return self._engines[key]
+        if (host, key) in self._engines:
+            return self._engines[host, key]
+        try:
+            engine = self._start(host, settings)
+        except EngineError as first:
+            if first.kind not in _RETRIED:
+                raise
+            self._note("an engine did not start and was tried again in a fresh host", first)
+            engine = self._start_afresh(variables, settings, deadline)
+        self._engines[engine.host, key] = engine
+        return engine
 
     def boot(self, variables: Variables, settings: Settings) -> None:
         """Start a server in the background, unless there is one with these settings."""
-        key = key_of({"variables": variables, "settings": settings})
+        key = key_of(variables, settings)
         known = self._servers.get(key)
-        if known is None or (known.done() and not _alive(known)):
+        if known is not None and known.done() and known.exception() is None:
+            status = known.result().process.exit_status()
+            if status is not None:
+                self.incidents.append(f"a server {status} and was replaced")
+                known = None
+        if known is None:
             self._servers[key] = self._boots.submit(self._boot, variables, settings)
 
     def server(self, variables: Variables, settings: Settings) -> Server:
@@ -102,79 +111,87 @@ class Pool:
 
         """
         self.boot(variables, settings)
-        future = self._servers[key_of({"variables": variables, "settings": settings})]
+        future = self._servers[key_of(variables, settings)]
         if not future.done():
             self.stage("waiting for the server")
         return future.result()
 
     def close(self) -> None:
-        """End all processes."""
-        self._boots.shutdown(wait=True, cancel_futures=True)
+        """End all processes, those that still boot as well."""
+        self._boots.shutdown(wait=False, cancel_futures=True)
         for host in self._hosts.values():
-            if host.usable:
-                host.close()
-        for future in self._servers.values():
-            if _alive(future):
-                future.result().close()
+            host.close()
+        for server in self._booted:
+            server.close()
+        self._boots.shutdown(wait=True)
+
+    def _host(self, variables: Variables) -> Host:
+        environment = key_of(variables)
+        host = self._hosts.get(environment)
+        if host is None or not host.usable:
+            if host is not None:
+                self.incidents.append(f"a host was replaced: {host.failure}")
+            host = self._hosts[environment] = self._new_host(variables)
+        return host
 
     def _new_host(self, variables: Variables) -> Host:
         self.started["hosts"] += 1
         self.stage("starting a host")
         return Host(variables=variables, log=self._logs / f"host-{self.started['hosts']}.log")
 
-    def _adopt(self, environment: str, host: Host) -> None:
-        previous = self._hosts.get(environment)
-        if previous is not None and previous.usable:
-            previous.close()
-        self._engines = {
-            key: engine for key, engine in self._engines.items() if key[0] != environment
-        }
-        self._hosts[environment] = host
-
     def _start(self, host: Host, settings: Settings) -> OfflineEngine:
         self.started["engines"] += 1
         self.stage("starting an engine")
         name = key_of(settings)
-        resolved = self._resolve(settings)
-        engine = OfflineEngine(host, name, host.ask("start", key=name, settings=resolved))
-        if refusals := unmet(settings, engine.knobs):
-            msg = "the engine did not take a setting: " + "; ".join(refusals)
-            raise EngineError(msg, kind="setting")
+        described = host.ask("start", key=name, settings=self._resolve(settings))
+        engine = OfflineEngine(host, name, described)
+        _check(settings, engine.knobs)
         return engine
 
-    def _try_again(
-        self, variables: Variables, settings: Settings, deadline: float, first: EngineError
-    ) -> tuple[Host, OfflineEngine]:
-        self.incidents.append(f"an engine did not start, tried again in a fresh host: {first}")
+    def _start_afresh(
+        self, variables: Variables, settings: Settings, deadline: float
+    ) -> OfflineEngine:
+        """Start an engine in a new host, which takes the old one's place only if that works."""
         fresh = self._new_host(variables)
         fresh.deadline = deadline
         try:
-            return fresh, self._start(fresh, settings)
+            engine = self._start(fresh, settings)
         except EngineError as second:
-            if fresh.usable:
-                fresh.close()
-            msg = f"{second}\n(the same in a first attempt: {str(first).splitlines()[0]})"
-            raise EngineError(msg, kind=second.kind) from None
+            fresh.close()
+            if second.kind in _RETRIED:
+                self._failed[key_of(variables, settings)] = second
+            raise
+        self._hosts[key_of(variables)].close()
+        self._hosts[key_of(variables)] = fresh
+        return engine
 
     def _boot(self, variables: Variables, settings: Settings) -> Server:
+        try:
+            return self._boot_once(variables, settings)
+        except EngineError as first:
+            if first.kind not in _RETRIED:
+                raise
+            self._note("a server did not start and was tried again", first)
+            return self._boot_once(variables, settings)
+
+    def _boot_once(self, variables: Variables, settings: Settings) -> Server:
         self.started["servers"] += 1
-        number = self.started["servers"]
-        port = free_port(next(self._ports))
-        log = self._logs / f"server-{number}.log"
-        server = Server(self._resolve(settings), variables=variables, log=log, port=port)
-        if refusals := unmet(settings, server.knobs):
-            server.close()
-            msg = "the server did not take a setting: " + "; ".join(refusals)
-            raise EngineError(msg, kind="setting")
+        server = Server(
+            self._resolve(settings),
+            variables=variables,
+            log=self._logs / f"server-{self.started['servers']}.log",
+            port=free_port(next(self._ports)),
+        )
+        self._booted.append(server)
+        server.wait_until_ready()
+        _check(settings, server.knobs)
         return server
 
-
-def _alive(future: Future[Server]) -> bool:
-    if not future.done() or future.cancelled() or future.exception() is not None:
-        return False
-    return future.result().process.exit_status() is None
+    def _note(self, what: str, error: EngineError) -> None:
+        self.incidents.append(f"{what}: {error.headline}")
 
 
-def deadline_in(seconds: float) -> float:
-    """Return the moment in so many seconds, on :func:`time.monotonic`'s clock."""
-    return time.monotonic() + seconds
+def _check(settings: Settings, knobs: dict[str, Any]) -> None:
+    if refusals := unmet(settings, knobs):
+        msg = "a setting did not take effect: " + "; ".join(refusals)
+        raise EngineError(msg, kind="setting")

@@ -9,6 +9,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from vllm_parity.errors import ResultsError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -33,7 +35,12 @@ class Process:
         pass_fds: Sequence[int] = (),
     ) -> None:
         self.log = log
-        with log.open("ab") as sink:
+        try:
+            sink = log.open("ab")
+        except OSError as error:
+            msg = f"{log}: cannot be written: {error.strerror}; name another folder with --results"
+            raise ResultsError(msg) from None
+        with sink:
             self._popen = subprocess.Popen(
                 arguments,
                 env={**os.environ, **variables},

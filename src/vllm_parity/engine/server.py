@@ -32,13 +32,7 @@ class Server:
     def __init__(
         self, settings: Mapping[str, Any], *, variables: Mapping[str, str], log: Path, port: int
     ) -> None:
-        """Start the process and wait until it answers.
-
-        Raises:
-            EngineError: where the server ends (kind `died`) or does not answer in time
-                (`timeout`).
-
-        """
+        """Start the process; :meth:`wait_until_ready` waits for it."""
         self.deadline = math.inf
         """By when the cell at hand must be done, on :func:`time.monotonic`'s clock."""
         key = secrets.token_urlsafe(24)
@@ -54,15 +48,23 @@ class Server:
             timeout=_BOOT_SECONDS,
             trust_env=False,
         )
-        try:
-            self._wait_until_ready()
-            described = self.rpc("parity_describe")
-        except BaseException:
-            self.close()
-            raise
-        self.environment: dict[str, str] = described["environment"]
+        self.environment: dict[str, str] = {}
+        self.knobs: dict[str, Any] = {}
+        self.witness: dict[str, int] = {}
+
+    def wait_until_ready(self) -> None:
+        """Wait until the server answers, then have it describe itself.
+
+        Raises:
+            EngineError: where the server ends (kind `died`) or does not answer in time
+                (`timeout`).
+
+        """
+        self._wait_for_health()
+        described = self.rpc("parity_describe")
+        self.environment = described["environment"]
         self.knobs = effective_knobs(described)
-        self.witness: dict[str, int] = described["witness"]
+        self.witness = described["witness"]
 
     def rpc(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Call a method of `ParityExtension` in the worker, and return its result."""
@@ -95,7 +97,7 @@ class Server:
         self._client.close()
         self.process.stop()
 
-    def _wait_until_ready(self) -> None:
+    def _wait_for_health(self) -> None:
         deadline = time.monotonic() + _BOOT_SECONDS
         while time.monotonic() < deadline:
             if status := self.process.exit_status():

@@ -80,7 +80,8 @@ def make(
 ) -> Plan:
     """Return a plan with what is the same for all families."""
     platform = config.platforms[cell.platform]
-    variables = platform.server_variables if server else platform.variables
+    own = platform.server_variables if server else platform.host_variables
+    variables = platform.variables | own
     contrast: tuple[str, ...] = (cell.contrast.value,)
     nudge = _nudge(cell, config)
     if nudge is not None:

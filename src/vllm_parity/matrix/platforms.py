@@ -47,11 +47,16 @@ class Install:
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformSettings:
-    """What a platform needs. Variables belong to a process: they are set before it starts."""
+    """What a platform needs.
+
+    `variables` are set for every process of vLLM, `host_variables` for those with offline engines
+    besides, `server_variables` for servers.
+    """
 
     summary: str
     install: Install
     variables: dict[str, Variable]
+    host_variables: dict[str, Variable]
     server_variables: dict[str, Variable]
     engine: dict[str, Any]
 
@@ -77,6 +82,7 @@ def _platform(table: Table) -> PlatformSettings:
         summary=table.take("summary", str),
         install=_install(table.table("install")),
         variables=_variables(table.table("variables")),
+        host_variables=_variables(table.table("host_variables")),
         server_variables=_variables(table.table("server_variables")),
         engine=table.table("engine").data,
     )
