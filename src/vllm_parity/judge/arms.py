@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,26 +10,33 @@ import numpy as np
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.outputs import compare_output
 from vllm_parity.judge.sides import from_output
-from vllm_parity.judge.streams import Wire, check_roles, compare_usage, from_events, from_response
+from vllm_parity.judge.streams import check_roles, compare_usage, read_wires
 from vllm_parity.judge.tally import SENTINEL, Place, Tally
 from vllm_parity.schema import Family, Kind
 
 if TYPE_CHECKING:
-    from vllm_parity.judge.payload import Keys
     from vllm_parity.judge.sides import Side
     from vllm_parity.judge.tally import Signal
     from vllm_parity.schema import Arm, Contract, Observation, Request
 
 
 def compare_arms(
-    observation: Observation, reference: Arm, other: Arm, *, control: bool = False
+    observation: Observation,
+    reference: Arm,
+    other: Arm,
+    *,
+    lenient: bool = False,
+    streamed: tuple[bool, bool] = (False, True),
 ) -> Tally:
-    """Compare another arm, candidate or control, with the reference; return what was found."""
-    # Values that are not finite are passed over in a control: it must never excuse one.
-    tally = Tally(contract=observation.contract, lenient=control)
+    """Compare another arm with the reference and return everything that was found.
+
+    With `lenient`, values that are not finite are passed over. In a streaming cell, `streamed`
+    says of each arm whether its requests are streams or whole responses.
+    """
+    tally = Tally(contract=observation.contract, lenient=lenient)
     compare = _compare_plain
     if observation.family is Family.STREAMING:
-        compare = _compare_responses if control else _compare_stream
+        compare = partial(_compare_wire, streamed=streamed)
     others = {request.id: request for request in other.requests}
     for request in reference.requests:
         pair = others.pop(request.id, None)
@@ -42,7 +50,24 @@ def compare_arms(
     return tally
 
 
-def sides_of(request: Request | None) -> dict[int, Side]:
+def both_sides(
+    observation: Observation, request_id: str | None
+) -> tuple[Request, dict[int, Side], dict[int, Side]] | None:
+    """Return a request and its outputs in both arms, None where one of them has no such request."""
+    found = []
+    for arm in (observation.arms.reference, observation.arms.candidate):
+        requests = () if arm is None else arm.requests
+        found.append(next((request for request in requests if request.id == request_id), None))
+    a, b = found
+    if a is None or b is None:
+        return None
+    if observation.family is not Family.STREAMING:
+        return a, _sides_of(a), _sides_of(b)
+    left, right = read_wires((a, b), (False, True))
+    return a, left.sides, right.sides
+
+
+def _sides_of(request: Request | None) -> dict[int, Side]:
     """Return the outputs of a plain request by index."""
     if request is None or request.outputs is None:
         return {}
@@ -50,27 +75,13 @@ def sides_of(request: Request | None) -> dict[int, Side]:
 
 
 def _compare_plain(a: Request | None, b: Request | None, tally: Tally) -> None:
-    _compare_sides(a, b, sides_of(a), sides_of(b), tally)
+    _compare_sides(a, b, _sides_of(a), _sides_of(b), tally)
 
 
-def _compare_responses(a: Request | None, b: Request | None, tally: Tally) -> None:
-    keys: Keys = {}
-    _compare_wires(a, b, _response_of(a, keys), _response_of(b, keys), tally)
-
-
-def _compare_stream(a: Request | None, b: Request | None, tally: Tally) -> None:
-    keys: Keys = {}
-    right = Wire() if b is None else from_events(b, keys)
-    _compare_wires(a, b, _response_of(a, keys), right, tally)
-
-
-def _response_of(request: Request | None, keys: Keys) -> Wire:
-    return Wire() if request is None else from_response(request, keys)
-
-
-def _compare_wires(
-    a: Request | None, b: Request | None, left: Wire, right: Wire, tally: Tally
+def _compare_wire(
+    a: Request | None, b: Request | None, tally: Tally, streamed: tuple[bool, bool]
 ) -> None:
+    left, right = read_wires((a, b), streamed)
     flipped = _compare_sides(a, b, left.sides, right.sides, tally)
     if b is None:
         return
@@ -162,6 +173,6 @@ def _check_floor(contract: Contract, tally: Tally) -> None:
     if floor is not None and tally.expected and tally.credited / tally.expected < floor:
         message = (
             f"{tally.credited} of {tally.expected} expected positions were compared, "
-            f"and the contract asks for {floor:.4g} of them"
+            f"and the contract asks for {floor:.0%} of them"
         )
         tally.add(Code.MIN_COMPARED, message)
