@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
+from vllm_parity.judge.blocks import Block, Pair
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.outputs import compare_output
 from vllm_parity.judge.sides import from_output
 from vllm_parity.judge.streams import check_roles, compare_usage, read_wires
-from vllm_parity.judge.tally import SENTINEL, Place, Tally
+from vllm_parity.judge.tally import Place, Tally
 from vllm_parity.schema import Family, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from vllm_parity.judge.sides import Side
     from vllm_parity.judge.tally import Signal
-    from vllm_parity.schema import Arm, Contract, Observation, Request
+    from vllm_parity.schema import Arm, Contract, Observation, Output, Request
+
+T = TypeVar("T")
 
 
 def compare_arms(
@@ -34,7 +37,8 @@ def compare_arms(
     says of each arm whether its requests are streams or whole responses.
     """
     tally = Tally(contract=observation.contract, lenient=lenient)
-    compare = _compare_plain
+    block = Block(tally)
+    compare = partial(_compare_plain, block=block)
     if observation.family is Family.STREAMING:
         compare = partial(_compare_wire, streamed=streamed)
     others = {request.id: request for request in other.requests}
@@ -46,6 +50,7 @@ def compare_arms(
     for request in others.values():
         tally.add(Code.MISSING_REQUEST, "not in the reference", Place(request=request.id))
         compare(None, request, tally)
+    block.flush()
     _check_whole(tally)
     return tally
 
@@ -62,20 +67,26 @@ def both_sides(
     if a is None or b is None:
         return None
     if observation.family is not Family.STREAMING:
-        return a, _sides_of(a), _sides_of(b)
-    left, right = read_wires((a, b), (False, True))
-    return a, left.sides, right.sides
+        left, right = ({o.index: from_output(o) for o in _outputs(one)} for one in (a, b))
+        return a, left, right
+    wires = read_wires((a, b), (False, True))
+    return a, wires[0].sides, wires[1].sides
 
 
-def _sides_of(request: Request | None) -> dict[int, Side]:
-    """Return the outputs of a plain request by index."""
-    if request is None or request.outputs is None:
-        return {}
-    return {output.index: from_output(output) for output in request.outputs}
+def _outputs(request: Request | None) -> Sequence[Output]:
+    return () if request is None else request.outputs or ()
 
 
-def _compare_plain(a: Request | None, b: Request | None, tally: Tally) -> None:
-    _compare_sides(a, b, _sides_of(a), _sides_of(b), tally)
+def _compare_plain(a: Request | None, b: Request | None, tally: Tally, block: Block) -> None:
+    left, right = ({output.index: output for output in _outputs(request)} for request in (a, b))
+    for place, one, two, expect in _pairs(a, b, left, right, tally):
+        tally.expected += len((one and one.token_ids) or ()) if expect is None else expect
+        if one is not None and two is not None:
+            block.compare(Pair(place=place, expect=expect, reference=one, candidate=two))
+            continue
+        for output, signal in zip((one, two), tally.signals, strict=True):
+            if output is not None:
+                signal.hear(from_output(output), place)
 
 
 def _compare_wire(
@@ -105,44 +116,34 @@ def _compare_sides(
     right: dict[int, Side],
     tally: Tally,
 ) -> bool:
-    """Compare the outputs of one request; return whether the tokens of any part ways."""
-    request = a or b
-    assert request is not None  # noqa: S101 - one of them asked for the comparison
-    whole = a is not None and b is not None
-    before, flipped = tally.positions, False
-    for index in [*left, *(index for index in right if index not in left)]:
-        place = Place(request=request.id, output=index)
-        one, two = left.get(index), right.get(index)
-        expect = request.expect_tokens
+    """Compare the choices of one request; return whether the tokens of any part ways."""
+    flipped = False
+    for place, one, two, expect in _pairs(a, b, left, right, tally):
         tally.expected += (one.length if one else 0) if expect is None else expect
         for side, signal in zip((one, two), tally.signals, strict=True):
             if side is not None:
-                _listen(side, signal, place)
+                signal.hear(side, place)
         if one is not None and two is not None:
-            wire = request.outputs is None
-            flipped |= compare_output(one, two, expect, tally, place, wire=wire)
-        elif whole:
-            missing = "candidate" if two is None else "reference"
-            tally.add(Code.MISSING_REQUEST, f"this output is not in the {missing}", place)
-    if whole and not left and not right:
-        message = "neither arm has an output"
-        tally.add(Code.MISSING_REQUEST, message, Place(request=request.id))
-    tally.requests += tally.positions > before
+            flipped |= compare_output(one, two, expect, tally, place, wire=True)
     return flipped
 
 
-def _listen(side: Side, signal: Signal, place: Place) -> None:
-    """Take in the own logprobs of one output, to see whether its arm says anything."""
-    signal.outputs += 1
-    signal.positions += side.length
-    if side.listed is None:
-        return
-    own = side.listed.own[side.listed.present]
-    signal.count += len(own)
-    signal.zeros += int(np.count_nonzero(own == 0))
-    sentinels = np.isfinite(side.listed.own) & (side.listed.own <= SENTINEL)
-    if signal.sentinel is None and sentinels.any():
-        signal.sentinel = place.at(int(np.argmax(sentinels)))
+def _pairs(
+    a: Request | None, b: Request | None, left: dict[int, T], right: dict[int, T], tally: Tally
+) -> Iterator[tuple[Place, T | None, T | None, int | None]]:
+    """Pair what two requests gave, by index, and note what has no partner."""
+    name = next(request.id for request in (a, b) if request is not None)
+    expect = next(request.expect_tokens for request in (a, b) if request is not None)
+    whole = a is not None and b is not None
+    for index in [*left, *(index for index in right if index not in left)]:
+        place = Place(request=name, output=index)
+        one, two = left.get(index), right.get(index)
+        if whole and (one is None or two is None):
+            missing = "candidate" if two is None else "reference"
+            tally.add(Code.MISSING_REQUEST, f"this output is not in the {missing}", place)
+        yield place, one, two, expect
+    if whole and not left and not right:
+        tally.add(Code.MISSING_REQUEST, "neither arm has an output", Place(request=name))
 
 
 def _check_whole(tally: Tally) -> None:
