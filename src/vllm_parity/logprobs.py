@@ -49,6 +49,39 @@ class Logprobs(Sequence[dict[int, float]]):
         """Return rows that are columns already as they are, others as columns."""
         return rows if isinstance(rows, cls) else cls(rows)
 
+    @classmethod
+    def _from_columns(
+        cls, offsets: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[np.float32]
+    ) -> Logprobs:
+        new = cls.__new__(cls)
+        new.offsets, new.ids, new.values = offsets, ids, values
+        return new
+
+    @classmethod
+    def of_many(cls, outputs: Sequence[Sequence[Mapping[int, float | str]]]) -> list[Logprobs]:
+        """Return the rows of many outputs, as views of columns that they share."""
+        every = cls(list(chain.from_iterable(outputs)))
+        made = []
+        first = 0
+        for rows in outputs:
+            last = first + len(rows)
+            start, stop = every.offsets[first], every.offsets[last]
+            offsets = every.offsets[first : last + 1] - start
+            part = slice(start, stop)
+            made.append(cls._from_columns(offsets, every.ids[part], every.values[part]))
+            first = last
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[Logprobs]) -> Logprobs:
+        """Return the rows of all parts, one after the other."""
+        counts = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls._from_columns(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.values for part in parts]),
+        )
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

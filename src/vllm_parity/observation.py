@@ -55,6 +55,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+_GROUP = 1 << 13
+"""So many rows of logprobs are decoded before they become columns: few calls, little memory."""
+
 # Reading
 #
 # The head of a file is decoded first and its requests one by one after it, each turned into
@@ -203,46 +206,58 @@ def _no_twins(keys: Iterable[object], place: str, name: str) -> None:
 def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:
     if wire is None:
         return None
-    requests = tuple(
-        _request(raw, name, f"{place}.requests[{position}]")
-        for position, raw in enumerate(wire.requests)
-    )
+    requests: list[Request] = []
+    group: list[_WireRequest] = []
+    rows = 0
+    for number, raw in enumerate(wire.requests):
+        request = _decode(_request_decoder, raw, name, f"{place}.requests[{number}]")
+        group.append(request)
+        rows += sum(len(output.logprobs or ()) for output in request.outputs or ())
+        if rows >= _GROUP:
+            requests += _requests(group, name, f"{place}.requests")
+            group, rows = [], 0
+    requests += _requests(group, name, f"{place}.requests")
     return Arm(knobs=wire.knobs, witness=wire.witness, requests=requests)
 
 
-def _request(raw: msgspec.Raw, name: str, place: str) -> Request:
-    wire = _decode(_request_decoder, raw, name, place)
-    outputs = wire.outputs
-    return Request(
-        id=wire.id,
-        expect_tokens=wire.expect_tokens,
-        prompt_tokens=wire.prompt_tokens,
-        prompt_tail=wire.prompt_tail,
-        outputs=None
-        if outputs is None
-        else tuple(
-            _output(output, name, f"{place}.outputs[{i}]") for i, output in enumerate(outputs)
-        ),
-        response=wire.response,
-        events=wire.events,
-        done=wire.done,
-        after_done=wire.after_done,
-    )
-
-
-def _output(wire: _WireOutput, name: str, place: str) -> Output:
+def _requests(group: list[_WireRequest], name: str, place: str) -> list[Request]:
+    """Turn decoded requests into public ones, all their logprobs into columns at once."""
+    listed = [
+        output.logprobs
+        for request in group
+        for output in request.outputs or ()
+        if output.logprobs is not None
+    ]
     try:
-        logprobs = None if wire.logprobs is None else Logprobs(wire.logprobs)
+        columns = iter(Logprobs.of_many(listed))
     except OverflowError as error:
-        msg = f"{name}: at {place}.logprobs: expected token ids of 64 bits: {error}"
-        raise FormatError(msg) from error
-    return Output(
-        index=wire.index,
-        token_ids=wire.token_ids,
-        text=wire.text,
-        finish_reason=wire.finish_reason,
-        logprobs=logprobs,
-    )
+        msg = f"{name}: at {place}: expected token ids of at most 64 bits in logprobs: {error}"
+        raise FormatError(msg) from None
+    return [
+        Request(
+            id=wire.id,
+            expect_tokens=wire.expect_tokens,
+            prompt_tokens=wire.prompt_tokens,
+            prompt_tail=wire.prompt_tail,
+            outputs=None
+            if wire.outputs is None
+            else [
+                Output(
+                    index=output.index,
+                    token_ids=output.token_ids,
+                    text=output.text,
+                    finish_reason=output.finish_reason,
+                    logprobs=None if output.logprobs is None else next(columns),
+                )
+                for output in wire.outputs
+            ],
+            response=wire.response,
+            events=wire.events,
+            done=wire.done,
+            after_done=wire.after_done,
+        )
+        for wire in group
+    ]
 
 
 def _decode(

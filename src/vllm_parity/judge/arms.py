@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
+from vllm_parity.judge.blocks import Block, Pair
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.outputs import compare_output
 from vllm_parity.judge.sides import from_output
-from vllm_parity.judge.streams import Wire, check_roles, compare_usage, from_events, from_response
-from vllm_parity.judge.tally import SENTINEL, Place, Tally
+from vllm_parity.judge.streams import check_roles, compare_usage, read_wires
+from vllm_parity.judge.tally import Place, Tally
 from vllm_parity.schema import Family, Kind
 
 if TYPE_CHECKING:
-    from vllm_parity.judge.payload import Keys
+    from collections.abc import Iterator, Sequence
+
     from vllm_parity.judge.sides import Side
     from vllm_parity.judge.tally import Signal
-    from vllm_parity.schema import Arm, Contract, Observation, Request
+    from vllm_parity.schema import Arm, Contract, Observation, Output, Request
+
+T = TypeVar("T")
 
 
 def compare_arms(
-    observation: Observation, reference: Arm, other: Arm, *, control: bool = False
+    observation: Observation,
+    reference: Arm,
+    other: Arm,
+    *,
+    lenient: bool = False,
+    streamed: tuple[bool, bool] = (False, True),
 ) -> Tally:
-    """Compare another arm, candidate or control, with the reference; return what was found."""
-    # Values that are not finite are passed over in a control: it must never excuse one.
-    tally = Tally(contract=observation.contract, lenient=control)
-    compare = _compare_plain
+    """Compare another arm with the reference and return everything that was found.
+
+    With `lenient`, values that are not finite are passed over. In a streaming cell, `streamed`
+    says of each arm whether its requests are streams or whole responses.
+    """
+    tally = Tally(contract=observation.contract, lenient=lenient)
+    block = Block(tally)
+    compare = partial(_compare_plain, block=block)
     if observation.family is Family.STREAMING:
-        compare = _compare_responses if control else _compare_stream
+        compare = partial(_compare_wire, streamed=streamed)
     others = {request.id: request for request in other.requests}
     for request in reference.requests:
         pair = others.pop(request.id, None)
@@ -38,39 +50,49 @@ def compare_arms(
     for request in others.values():
         tally.add(Code.MISSING_REQUEST, "not in the reference", Place(request=request.id))
         compare(None, request, tally)
+    block.flush()
     _check_whole(tally)
     return tally
 
 
-def sides_of(request: Request | None) -> dict[int, Side]:
-    """Return the outputs of a plain request by index."""
-    if request is None or request.outputs is None:
-        return {}
-    return {output.index: from_output(output) for output in request.outputs}
+def both_sides(
+    observation: Observation, request_id: str | None
+) -> tuple[Request, dict[int, Side], dict[int, Side]] | None:
+    """Return a request and its outputs in both arms, None where one of them has no such request."""
+    found = []
+    for arm in (observation.arms.reference, observation.arms.candidate):
+        requests = () if arm is None else arm.requests
+        found.append(next((request for request in requests if request.id == request_id), None))
+    a, b = found
+    if a is None or b is None:
+        return None
+    if observation.family is not Family.STREAMING:
+        left, right = ({o.index: from_output(o) for o in _outputs(one)} for one in (a, b))
+        return a, left, right
+    wires = read_wires((a, b), (False, True))
+    return a, wires[0].sides, wires[1].sides
 
 
-def _compare_plain(a: Request | None, b: Request | None, tally: Tally) -> None:
-    _compare_sides(a, b, sides_of(a), sides_of(b), tally)
+def _outputs(request: Request | None) -> Sequence[Output]:
+    return () if request is None else request.outputs or ()
 
 
-def _compare_responses(a: Request | None, b: Request | None, tally: Tally) -> None:
-    keys: Keys = {}
-    _compare_wires(a, b, _response_of(a, keys), _response_of(b, keys), tally)
+def _compare_plain(a: Request | None, b: Request | None, tally: Tally, block: Block) -> None:
+    left, right = ({output.index: output for output in _outputs(request)} for request in (a, b))
+    for place, one, two, expect in _pairs(a, b, left, right, tally):
+        tally.expected += len((one and one.token_ids) or ()) if expect is None else expect
+        if one is not None and two is not None:
+            block.compare(Pair(place=place, expect=expect, reference=one, candidate=two))
+            continue
+        for output, signal in zip((one, two), tally.signals, strict=True):
+            if output is not None:
+                signal.hear(from_output(output), place)
 
 
-def _compare_stream(a: Request | None, b: Request | None, tally: Tally) -> None:
-    keys: Keys = {}
-    right = Wire() if b is None else from_events(b, keys)
-    _compare_wires(a, b, _response_of(a, keys), right, tally)
-
-
-def _response_of(request: Request | None, keys: Keys) -> Wire:
-    return Wire() if request is None else from_response(request, keys)
-
-
-def _compare_wires(
-    a: Request | None, b: Request | None, left: Wire, right: Wire, tally: Tally
+def _compare_wire(
+    a: Request | None, b: Request | None, tally: Tally, streamed: tuple[bool, bool]
 ) -> None:
+    left, right = read_wires((a, b), streamed)
     flipped = _compare_sides(a, b, left.sides, right.sides, tally)
     if b is None:
         return
@@ -94,44 +116,34 @@ def _compare_sides(
     right: dict[int, Side],
     tally: Tally,
 ) -> bool:
-    """Compare the outputs of one request; return whether the tokens of any part ways."""
-    request = a or b
-    assert request is not None  # noqa: S101 - one of them asked for the comparison
-    whole = a is not None and b is not None
-    before, flipped = tally.positions, False
-    for index in [*left, *(index for index in right if index not in left)]:
-        place = Place(request=request.id, output=index)
-        one, two = left.get(index), right.get(index)
-        expect = request.expect_tokens
+    """Compare the choices of one request; return whether the tokens of any part ways."""
+    flipped = False
+    for place, one, two, expect in _pairs(a, b, left, right, tally):
         tally.expected += (one.length if one else 0) if expect is None else expect
         for side, signal in zip((one, two), tally.signals, strict=True):
             if side is not None:
-                _listen(side, signal, place)
+                signal.hear(side, place)
         if one is not None and two is not None:
-            wire = request.outputs is None
-            flipped |= compare_output(one, two, expect, tally, place, wire=wire)
-        elif whole:
-            missing = "candidate" if two is None else "reference"
-            tally.add(Code.MISSING_REQUEST, f"this output is not in the {missing}", place)
-    if whole and not left and not right:
-        message = "neither arm has an output"
-        tally.add(Code.MISSING_REQUEST, message, Place(request=request.id))
-    tally.requests += tally.positions > before
+            flipped |= compare_output(one, two, expect, tally, place, wire=True)
     return flipped
 
 
-def _listen(side: Side, signal: Signal, place: Place) -> None:
-    """Take in the own logprobs of one output, to see whether its arm says anything."""
-    signal.outputs += 1
-    signal.positions += side.length
-    if side.listed is None:
-        return
-    own = side.listed.own[side.listed.present]
-    signal.count += len(own)
-    signal.zeros += int(np.count_nonzero(own == 0))
-    sentinels = np.isfinite(side.listed.own) & (side.listed.own <= SENTINEL)
-    if signal.sentinel is None and sentinels.any():
-        signal.sentinel = place.at(int(np.argmax(sentinels)))
+def _pairs(
+    a: Request | None, b: Request | None, left: dict[int, T], right: dict[int, T], tally: Tally
+) -> Iterator[tuple[Place, T | None, T | None, int | None]]:
+    """Pair what two requests gave, by index, and note what has no partner."""
+    name = next(request.id for request in (a, b) if request is not None)
+    expect = next(request.expect_tokens for request in (a, b) if request is not None)
+    whole = a is not None and b is not None
+    for index in [*left, *(index for index in right if index not in left)]:
+        place = Place(request=name, output=index)
+        one, two = left.get(index), right.get(index)
+        if whole and (one is None or two is None):
+            missing = "candidate" if two is None else "reference"
+            tally.add(Code.MISSING_REQUEST, f"this output is not in the {missing}", place)
+        yield place, one, two, expect
+    if whole and not left and not right:
+        tally.add(Code.MISSING_REQUEST, "neither arm has an output", Place(request=name))
 
 
 def _check_whole(tally: Tally) -> None:
@@ -162,6 +174,6 @@ def _check_floor(contract: Contract, tally: Tally) -> None:
     if floor is not None and tally.expected and tally.credited / tally.expected < floor:
         message = (
             f"{tally.credited} of {tally.expected} expected positions were compared, "
-            f"and the contract asks for {floor:.4g} of them"
+            f"and the contract asks for {floor:.0%} of them"
         )
         tally.add(Code.MIN_COMPARED, message)

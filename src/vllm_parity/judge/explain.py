@@ -1,18 +1,129 @@
-"""One screen that ends the argument."""
+"""One screen that ends the argument: what differs, where, by how much, and how to see it again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vllm_parity.judge.closeup import close_up
+from vllm_parity.judge.layout import row
+from vllm_parity.schema import Kind
+from vllm_parity.verdict import Verdict
+
 if TYPE_CHECKING:
-    from vllm_parity.judge.findings import Judgement
-    from vllm_parity.schema import Observation
+    from vllm_parity.judge.findings import Judgement, Reason
+    from vllm_parity.schema import Contract, Observation
+
+_REASONS = 10
+
+_ADVICE = {
+    Verdict.NOT_RUN: "Nothing was run, so nothing is known.",
+    Verdict.ERROR: "There is nothing to compare. Mend what failed, and run the cell again.",
+    Verdict.INVALID_PAIR: (
+        "The arms differ in more or less than the contrast, so nothing could be put down to it. "
+        "Make them agree, or name what the engine itself moves along in `follows`."
+    ),
+    Verdict.NOISY: (
+        "The reference does not even repeat itself, so the contrast is not to blame. "
+        "Look for what differs between two runs: caches, scheduling, the order of requests."
+    ),
+    Verdict.UNVERIFIED: (
+        "Nothing that was compared is wrong, but not all of what should be was. "
+        "That is no pass: supply what is missing and run the cell again."
+    ),
+}
 
 
 def explain(observation: Observation, judgement: Judgement, *, command: str | None = None) -> str:
-    """Return a text of at most one screen that says why the verdict is what it is."""
-    lines = [f"{observation.cell}: {judgement.verdict}"]
-    lines += [f"  {reason.code}: {reason.message}" for reason in judgement.reasons[:20]]
+    """Return a text of at most one screen that says why the verdict is what it is.
+
+    `command` is what runs this cell again; it is shown last.
+    """
+    lines = [
+        f"{judgement.verdict.upper()}  {observation.cell}  "
+        f"({observation.family} on {observation.platform}, {_contrast(observation)})",
+        row("contract", _contract(observation.contract)),
+    ]
+    if judgement.verdict is Verdict.NOT_RUN:
+        lines.append(row("reason", observation.not_run or "none was given"))
+    lines += _reasons(judgement)
+    lines += close_up(observation, judgement)
+    if judgement.verdict not in {Verdict.NOT_RUN, Verdict.ERROR}:
+        lines += _amount(judgement)
+    if judgement.verdict in _ADVICE:
+        lines.append(row("what now", _ADVICE[judgement.verdict]))
     if command:
-        lines.append(f"  reproduce: {command}")
+        lines.append(row("run again", command, lines=4))
     return "\n".join(lines)
+
+
+def _contrast(observation: Observation) -> str:
+    arms = observation.arms
+    if arms.reference is None or arms.candidate is None:
+        return " and ".join(observation.contrast)
+    return ", ".join(
+        f"{knob} {arms.reference.knobs.get(knob)} against {arms.candidate.knobs.get(knob)}"
+        for knob in observation.contrast
+    )
+
+
+def _contract(contract: Contract) -> str:
+    origin = "from the observation"
+    if contract.name is not None:
+        origin = f"named {contract.name} in contracts.toml"
+    meaning = {
+        Kind.BITWISE: "same tokens, same lists, same values",
+        Kind.CLOSE: f"abs(a - b) <= {contract.atol} + {contract.rtol} * abs(a), "
+        f"ties within {contract.gap}",
+        Kind.TOKENS: f"same tokens, ties within {contract.gap}",
+        Kind.TEXT: "text, finish reason and usage alone",
+    }
+    return f"{contract.kind}: {meaning[contract.kind]}  ({origin})"
+
+
+def _reasons(judgement: Judgement) -> list[str]:
+    """List findings, each kind before the second of any, so that many of one hide no other."""
+    firsts = {reason.code: reason for reason in reversed(judgement.reasons)}
+    kinds = [firsts[code] for code in dict.fromkeys(r.code for r in judgement.reasons)]
+    others = [reason for reason in judgement.reasons if firsts[reason.code] is not reason]
+    # At most as many lines as reasons would take: the first may be long, the others are cut.
+    shown = (kinds + others)[: max(_REASONS, len(kinds))]
+    lines = [
+        row(str(reason.code), f"{_place(reason)}{reason.message}", lines=2 if number < 4 else 1)
+        for number, reason in enumerate(shown)
+    ]
+    left = len(judgement.reasons) - len(shown)
+    if left:
+        lines.append(row("", f"and {left} more; --json lists them all"))
+    return lines
+
+
+def _place(reason: Reason) -> str:
+    if reason.request is None:
+        return ""
+    parts = [f"request {reason.request}"]
+    if reason.output is not None:
+        parts.append(f"output {reason.output}")
+    if reason.position is not None:
+        parts.append(f"position {reason.position}")
+    return ", ".join(parts) + ": "
+
+
+def _amount(judgement: Judgement) -> list[str]:
+    compared, worst = judgement.compared, judgement.worst
+    lines = [
+        row(
+            "compared",
+            f"{compared.requests} requests, {compared.positions} positions, "
+            f"{compared.logprobs} logprobs",
+        )
+    ]
+    if worst is not None:
+        lines.append(
+            row(
+                "worst",
+                f"abs {worst.abs:.6g} of {worst.allowed:.6g} allowed, rel {worst.rel:.3g}, "
+                f"ULP {worst.ulp}: "
+                f"request {worst.request}, output {worst.output}, position {worst.position}",
+            )
+        )
+    return lines

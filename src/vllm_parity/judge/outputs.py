@@ -9,6 +9,7 @@ import numpy as np
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.rows import check_members, compare_alternatives, pairs_of
 from vllm_parity.judge.texts import compare_endings
+from vllm_parity.judge.tally import Places
 from vllm_parity.judge.ties import is_tie
 from vllm_parity.judge.values import Pairs, compare_pairs
 from vllm_parity.schema import Kind
@@ -41,8 +42,7 @@ def compare_output(
     flip = first_flip(a, b)
     span = min(a.length, b.length) if flip is None else min(flip + 1, a.length, b.length)
     compared = _compare_logprobs(a, b, span, flip, tally, place)
-    tally.positions += compared
-    tally.credited += min(compared, a.length if expect is None else expect)
+    tally.count(compared, a.length if expect is None else expect, place)
     if flip is not None:
         _check_flip(a, b, flip, tally, place)
     _check_lengths(a, b, expect, flip, tally, place)
@@ -106,19 +106,23 @@ def _compare_logprobs(
     if flip is not None and flip < span and usable[flip]:
         _compare_flipped(a.listed, b.listed, flip, tally, place)
         usable[flip] = False
-    _compare_straight(a, a.listed, b.listed, usable, tally, place)
+    compare_straight(a.token_ids, a.listed, b.listed, usable, tally, Places([place]))
     return compared
 
 
-def _compare_straight(
-    side: Side, a: Listed, b: Listed, usable: NDArray[np.bool_], tally: Tally, place: Place
+def compare_straight(
+    ids: NDArray[np.int64],
+    a: Listed,
+    b: Listed,
+    usable: NDArray[np.bool_],
+    tally: Tally,
+    places: Places,
 ) -> None:
     """Compare positions at which both arms generated the same token."""
     at = np.flatnonzero(usable)
-    ids = np.empty(0, np.int64) if side.token_ids is None else side.token_ids
     own = Pairs(a=a.own[at], b=b.own[at], at=at, keys=ids[at], own=True)
-    compare_pairs(own, tally, place)
-    compare_alternatives(a, b, usable, tally, place)
+    compare_pairs(own, tally, places)
+    compare_alternatives(a, b, usable, tally, places)
 
 
 def _compare_flipped(a: Listed, b: Listed, flip: int, tally: Tally, place: Place) -> None:
@@ -128,10 +132,10 @@ def _compare_flipped(a: Listed, b: Listed, flip: int, tally: Tally, place: Place
     """
     row_a, row_b = a.row(flip), b.row(flip)
     own = int(a.own_keys[flip])
-    check_members(a, b, row_a, row_b, tally, place.at(flip))
+    check_members(a, b, (row_a, row_b), flip, tally, place.at(flip))
     shared = [key for key in row_a if key in row_b]
     for keys, is_own in (
         ([k for k in shared if k == own], True),
         ([k for k in shared if k != own], False),
     ):
-        compare_pairs(pairs_of(row_a, row_b, keys, flip, own=is_own), tally, place)
+        compare_pairs(pairs_of(row_a, row_b, keys, flip, own=is_own), tally, Places([place]))

@@ -115,6 +115,7 @@ def _listed(entries: list[Entry], length: int, keys: Keys) -> Listed:
         own_keys=own_keys,
         offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
         keys=np.array([number for number, _ in columns], np.int64),
+        at=np.repeat(np.arange(length), counts),
         values=as_float32(np.array([value for _, value in columns], float)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,30 +14,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vllm_parity.judge.sides import Listed
-    from vllm_parity.judge.tally import Place, Tally
+    from vllm_parity.judge.tally import Place, Places, Tally
 
 
 def compare_alternatives(
-    a: Listed, b: Listed, rows: NDArray[np.bool_], tally: Tally, place: Place
+    a: Listed, b: Listed, rows: NDArray[np.bool_], tally: Tally, places: Places
 ) -> None:
     """Compare the alternatives of the positions in `rows`, where both arms have the same token."""
-    same, left, right = _aligned(a, b, rows)
-    where = np.repeat(np.arange(len(rows)), np.diff(a.offsets[: len(rows) + 1]))
-    pairs = Pairs(
-        a=a.values[: len(left)][left],
-        b=b.values[: len(right)][right],
-        at=where[left],
-        keys=a.keys[: len(left)][left],
-        own=False,
-    )
-    loose = np.flatnonzero(rows & ~same)
-    extra = [_loose_row(a, b, int(position), tally, place) for position in loose]
-    compare_pairs(_joined([pairs, *extra]), tally, place)
+    ordered, left, right = _aligned(a, b, rows)
+    parts = [_straight(a, b, left, right)]
+    loose = rows & ~ordered
+    if loose.any():
+        a, b = _sorted(a, loose), _sorted(b, loose)
+        sorted_, left, right = _aligned(a, b, loose)
+        parts.append(_straight(a, b, left, right))
+        for position in np.flatnonzero(loose & ~sorted_).tolist():
+            row_a, row_b = a.alternatives(position), b.alternatives(position)
+            check_members(a, b, (row_a, row_b), position, tally, places.of(position))
+            shared = [key for key in row_a if key in row_b]
+            parts.append(pairs_of(row_a, row_b, shared, position, own=False))
+    compare_pairs(_joined(parts), tally, places)
 
 
 def _aligned(
     a: Listed, b: Listed, rows: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
     """Find the rows that list the same keys in the same order, and their entries in each arm.
 
     Nearly all rows do, so that nearly everything is compared without a loop.
@@ -44,21 +46,27 @@ def _aligned(
     n = len(rows)
     counts_a, counts_b = np.diff(a.offsets[: n + 1]), np.diff(b.offsets[: n + 1])
     same = rows & (counts_a == counts_b)
-    left, right = np.repeat(same, counts_a), np.repeat(same, counts_b)
-    differ = a.keys[: len(left)][left] != b.keys[: len(right)][right]
+    left, right = (np.flatnonzero(np.repeat(same, counts)) for counts in (counts_a, counts_b))
+    differ = a.keys[left] != b.keys[right]
     if differ.any():
-        at = np.repeat(np.arange(n), counts_a)[left]
+        at = a.at[left]
         same[at[differ]] = False
-        left, right = np.repeat(same, counts_a), np.repeat(same, counts_b)
+        keep = same[at]
+        left, right = left[keep], right[keep]
     return same, left, right
 
 
-def _loose_row(a: Listed, b: Listed, position: int, tally: Tally, place: Place) -> Pairs:
-    """Pair one row by key, whatever its order; the generated token is the same in both arms."""
-    row_a, row_b = a.alternatives(position), b.alternatives(position)
-    check_members(a, b, row_a, row_b, tally, place.at(position))
-    shared = [key for key in row_a if key in row_b]
-    return pairs_of(row_a, row_b, shared, position, own=False)
+def _straight(a: Listed, b: Listed, left: NDArray[np.int64], right: NDArray[np.int64]) -> Pairs:
+    return Pairs(a=a.values[left], b=b.values[right], at=a.at[left], keys=a.keys[left], own=False)
+
+
+def _sorted(listed: Listed, rows: NDArray[np.bool_]) -> Listed:
+    """Return the same with the entries of some rows in order of their keys."""
+    entries = np.flatnonzero(np.repeat(rows, np.diff(listed.offsets[: len(rows) + 1])))
+    order = entries[np.lexsort((listed.keys[entries], listed.at[entries]))]
+    keys, values = listed.keys.copy(), listed.values.copy()
+    keys[entries], values[entries] = keys[order], values[order]
+    return replace(listed, keys=keys, values=values)
 
 
 def pairs_of(
@@ -77,8 +85,8 @@ def pairs_of(
 def check_members(
     a: Listed,
     b: Listed,
-    row_a: dict[int, float],
-    row_b: dict[int, float],
+    rows: tuple[dict[int, float], dict[int, float]],
+    position: int,
     tally: Tally,
     place: Place,
 ) -> None:
@@ -87,7 +95,7 @@ def check_members(
     The last place of a top-k list goes to any of the tokens that tie for it, so a member may
     differ there, and there only.
     """
-    position = place.position or 0
+    row_a, row_b = rows
     for row, other, side, name in ((row_a, row_b, b, "reference"), (row_b, row_a, a, "candidate")):
         alone = [key for key in row if key not in other]
         if not alone:

@@ -35,6 +35,8 @@ class Listed:
     """The alternatives of position ``i`` are ``offsets[i]:offsets[i + 1]`` of the next two."""
     keys: NDArray[np.int64]
     values: NDArray[np.float32]
+    at: NDArray[np.int64]
+    """The position of each alternative."""
 
     def row(self, position: int) -> dict[int, float]:
         """Return what is listed at a position, own entry first."""
@@ -88,7 +90,7 @@ def from_output(output: Output) -> Side:
         raise FormatError(msg) from error
     listed = None
     if ids is not None and output.logprobs is not None:
-        listed = _split(ids, Logprobs.of(output.logprobs))
+        listed = split(ids, Logprobs.of(output.logprobs))
     return Side(
         index=output.index,
         token_ids=ids,
@@ -98,7 +100,7 @@ def from_output(output: Output) -> Side:
     )
 
 
-def _split(ids: NDArray[np.int64], rows: Logprobs) -> Listed:
+def split(ids: NDArray[np.int64], rows: Logprobs) -> Listed:
     """Part own values from alternatives; positions without an own one are not present."""
     length = len(ids)
     counts = np.zeros(length, np.int64)
@@ -118,4 +120,5 @@ def _split(ids: NDArray[np.int64], rows: Logprobs) -> Listed:
         offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
         keys=rows.ids[~is_own],
         values=rows.values[~is_own],
+        at=at[~is_own],
     )

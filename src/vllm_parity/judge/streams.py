@@ -33,6 +33,18 @@ class Wire:
     truncated: str | None = None
 
 
+def read_wires(
+    pair: tuple[Request | None, Request | None], streamed: tuple[bool, bool]
+) -> tuple[Wire, Wire]:
+    """Read one request of two arms; what is not there is empty."""
+    keys: Keys = {}  # shared, so that the same alternative has the same number in both
+    left, right = (
+        Wire() if request is None else (from_events if stream else from_response)(request, keys)
+        for request, stream in zip(pair, streamed, strict=True)
+    )
+    return left, right
+
+
 def from_response(request: Request, keys: Keys) -> Wire:
     """Read a response that came whole; raise FormatError where it is no chat completion."""
     wire = Wire()

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vllm_parity.judge.findings import Code, Compared, Reason, Worst
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vllm_parity.judge.sides import Listed, Side
     from vllm_parity.schema import Contract
 
 DEGENERATE_COUNT = 4
@@ -27,6 +32,23 @@ class Place:
         return replace(self, position=position)
 
 
+class Places:
+    """The places of positions in outputs that were laid end to end."""
+
+    def __init__(self, outputs: list[Place], starts: NDArray[np.int64] | None = None) -> None:
+        self._outputs = outputs
+        self._starts = np.zeros(1, np.int64) if starts is None else starts
+
+    def owner(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the output that each position belongs to."""
+        return np.searchsorted(self._starts, positions, side="right") - 1
+
+    def of(self, position: int) -> Place:
+        """Return the place of one position."""
+        number = int(self.owner(np.asarray(position)))
+        return self._outputs[number].at(position - int(self._starts[number]))
+
+
 @dataclass(kw_only=True, slots=True)
 class Signal:
     """Whether the own logprobs of an arm say anything at all."""
@@ -36,6 +58,22 @@ class Signal:
     count: int = 0
     zeros: int = 0
     sentinel: Place | None = None
+
+    def hear(self, side: Side, place: Place) -> None:
+        """Take in one output."""
+        self.outputs += 1
+        self.positions += side.length
+        if side.listed is not None:
+            self.hear_values(side.listed, Places([place]))
+
+    def hear_values(self, listed: Listed, places: Places) -> None:
+        """Take in the own logprobs of outputs laid end to end."""
+        own = listed.own[listed.present]
+        self.count += len(own)
+        self.zeros += int(np.count_nonzero(own == 0))
+        sentinels = np.isfinite(listed.own) & (listed.own <= SENTINEL)
+        if self.sentinel is None and sentinels.any():
+            self.sentinel = places.of(int(np.argmax(sentinels)))
 
     @property
     def fault(self) -> str | None:
@@ -58,7 +96,8 @@ class Tally:
     lenient: bool = False
     reasons: list[Reason] = field(default_factory=list)
     first: dict[tuple[Code, str | None, int | None], Reason] = field(default_factory=dict)
-    requests: int = 0
+    requests: set[str | None] = field(default_factory=set)
+    """Those of which at least one position was compared."""
     positions: int = 0
     logprobs: int = 0
     expected: int = 0
@@ -86,6 +125,13 @@ class Tally:
         if first is None or place.position < (first.position or 0):
             self.first[key] = reason
 
+    def count(self, positions: int, expected: int, place: Place) -> None:
+        """Count the compared positions of an output."""
+        self.positions += positions
+        self.credited += min(positions, expected)
+        if positions:
+            self.requests.add(place.request)
+
     def found(self) -> list[Reason]:
         """Return every reason, in the order in which reasons are listed."""
         order = {code: place for place, code in enumerate(Code)}
@@ -93,4 +139,6 @@ class Tally:
 
     def compared(self) -> Compared:
         """Return the counts."""
-        return Compared(requests=self.requests, positions=self.positions, logprobs=self.logprobs)
+        return Compared(
+            requests=len(self.requests), positions=self.positions, logprobs=self.logprobs
+        )

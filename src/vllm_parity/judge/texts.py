@@ -35,12 +35,17 @@ def compare_endings(a: Side, b: Side, tally: Tally, place: Place) -> None:
         tally.add(Code.FINISH_REASON, message, place)
 
 
+def parting(left: str, right: str) -> int:
+    """Return the first character at which two texts differ, or the end of the shorter one."""
+    n = min(len(left), len(right))
+    return next((at for at in range(n) if left[at] != right[at]), n)
+
+
 def _parting(left: str, right: str) -> str:
     """Say where two texts part and how each goes on."""
-    n = min(len(left), len(right))
-    at = next((i for i in range(n) if left[i] != right[i]), n)
-    start = max(0, at - 8)
+    at = parting(left, right)
+    part = slice(max(0, at - 8), at + 16)
     return (
-        f"differs from character {at}: {left[start : at + 16]!r} in the reference, "
-        f"{right[start : at + 16]!r} in the candidate"
+        f"differs from character {at}: {left[part]!r} in the reference, "
+        f"{right[part]!r} in the candidate"
     )

@@ -14,7 +14,7 @@ from vllm_parity.schema import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vllm_parity.judge.tally import Place, Tally
+    from vllm_parity.judge.tally import Places, Tally
     from vllm_parity.schema import Contract
 
 
@@ -48,7 +48,7 @@ def differences(pairs: Pairs) -> NDArray[np.float64]:
     return gap
 
 
-def compare_pairs(pairs: Pairs, tally: Tally, place: Place) -> None:
+def compare_pairs(pairs: Pairs, tally: Tally, places: Places) -> None:
     """Compare values under the contract and note the first of each kind of finding."""
     if not len(pairs.a):
         return
@@ -62,11 +62,11 @@ def compare_pairs(pairs: Pairs, tally: Tally, place: Place) -> None:
     apart &= finite if tally.lenient else ~broken
     code = Code.LOGPROB if pairs.own else Code.ALTERNATIVES
     if apart.any():
-        _note(code, pairs, apart, gap, tally, place)
+        _note(code, pairs, apart, gap, tally, places)
     if broken.any() and not tally.lenient:
-        _note(Code.NONFINITE, pairs, broken, gap, tally, place)
+        _note(Code.NONFINITE, pairs, broken, gap, tally, places)
     tally.logprobs += len(gap)
-    _note_worst(pairs, gap, tally, place)
+    _note_worst(pairs, gap, tally, places)
 
 
 def _note(
@@ -75,20 +75,24 @@ def _note(
     mask: NDArray[np.bool_],
     gap: NDArray[np.float64],
     tally: Tally,
-    place: Place,
+    places: Places,
 ) -> None:
-    first = int(np.argmax(mask))
-    what = "own logprob" if pairs.own else "an alternative's logprob"
-    count = int(np.count_nonzero(mask))
-    number = f"{count} of {len(mask)} values" if count > 1 else "one value"
-    message = (
-        f"{what} is {pairs.a[first]!s} in the reference and {pairs.b[first]!s} in the candidate "
-        f"(apart by {gap[first]:.9g}); {number} of this output"
+    """Note the first of the marked pairs in each output, and how many there are."""
+    marked = np.flatnonzero(mask)
+    marked = marked[np.argsort(pairs.at[marked], kind="stable")]
+    _, firsts, counts = np.unique(
+        places.owner(pairs.at[marked]), return_index=True, return_counts=True
     )
-    tally.add(code, message, place.at(int(pairs.at[first])))
+    what = "own logprob" if pairs.own else "an alternative's logprob"
+    for first, count in zip(marked[firsts].tolist(), counts.tolist(), strict=True):
+        message = (
+            f"{what} is {pairs.a[first]!s} in the reference and {pairs.b[first]!s} in the "
+            f"candidate (apart by {gap[first]:.9g}); {count} of this output"
+        )
+        tally.add(code, message, places.of(int(pairs.at[first])))
 
 
-def _note_worst(pairs: Pairs, gap: NDArray[np.float64], tally: Tally, place: Place) -> None:
+def _note_worst(pairs: Pairs, gap: NDArray[np.float64], tally: Tally, places: Places) -> None:
     # NaN has no order: it is the worst only where there is nothing else.
     known = np.where(np.isnan(gap), -1.0, gap)
     first = int(np.argmax(known))
@@ -99,13 +103,14 @@ def _note_worst(pairs: Pairs, gap: NDArray[np.float64], tally: Tally, place: Pla
     size = abs(float(a))
     distance = float(gap[first])
     key = int(pairs.keys[first])
+    place = places.of(int(pairs.at[first]))
     tally.worst = Worst(
         abs=distance,
         rel=0.0 if distance == 0 else distance / size if size else float("inf"),
         ulp=int(ulp_float32(a, b)) if np.isfinite(a) and np.isfinite(b) else None,
         request=place.request or "",
         output=place.output or 0,
-        position=int(pairs.at[first]),
+        position=place.position or 0,
         token_id=key if key >= 0 else None,
         allowed=float(allowed(tally.contract, a)),
         reference=float(a),

@@ -63,7 +63,7 @@ def _noise(observation: Observation, reference: Arm, tally: Tally) -> frozenset[
     control = observation.arms.control
     if control is None:
         return frozenset()
-    own = compare_arms(observation, reference, control, control=True)
+    own = compare_arms(observation, reference, control, lenient=True, streamed=(False, False))
     found = own.found()
     codes = {reason.code for reason in found}
     if codes & MISSING:

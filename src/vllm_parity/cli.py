@@ -1,0 +1,68 @@
+"""The ``vllm-parity`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from vllm_parity import __version__
+from vllm_parity.errors import ParityError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return its exit code.
+
+    Whatever goes wrong in a way that was foreseen is one message on standard error.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    parser = argparse.ArgumentParser(prog="vllm-parity", description=_about())
+    parser.add_argument("--version", action="version", version=f"vllm-parity {__version__}")
+    subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (summary, prepare) in _COMMANDS.items():
+        # Only the command that was asked for is imported, so that each starts quickly.
+        command = subcommands.add_parser(name, help=summary)
+        if name in arguments[:1]:
+            prepare(command)
+    args = parser.parse_args(arguments)
+    try:
+        code: int = args.run(args)
+    except ParityError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read this has seen enough; a verdict that nobody read is still none.
+        sys.stderr.close()
+        return 1
+    return code
+
+
+def _about() -> str:
+    return "Does the same request give the same numbers when one thing about its run has changed?"
+
+
+def _judge(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.judge.command import add_judge_arguments, run_judge  # noqa: PLC0415
+
+    add_judge_arguments(parser)
+    parser.set_defaults(run=run_judge)
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.judge.runs import add_compare_arguments, run_compare  # noqa: PLC0415
+
+    add_compare_arguments(parser)
+    parser.set_defaults(run=run_compare)
+
+
+_COMMANDS = {
+    "judge": ("give verdicts on observation files", _judge),
+    "compare": ("compare two runs, cell by cell", _compare),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
