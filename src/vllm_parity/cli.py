@@ -58,9 +58,25 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_compare)
 
 
+def _models(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.models.command import add_models_arguments, run_models  # noqa: PLC0415
+
+    add_models_arguments(parser)
+    parser.set_defaults(run=run_models)
+
+
+def _plan(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.families.command import add_plan_arguments, run_plan  # noqa: PLC0415
+
+    add_plan_arguments(parser)
+    parser.set_defaults(run=run_plan)
+
+
 _COMMANDS = {
+    "plan": ("list the cells of the matrix, or show both arms of one", _plan),
     "judge": ("give verdicts on observation files", _judge),
     "compare": ("compare two runs, cell by cell", _compare),
+    "models": ("make the built-in models", _models),
 }
 
 

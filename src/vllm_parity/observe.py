@@ -43,12 +43,12 @@ def observe(cell: Cell, config: Config, pool: Pool, *, project: dict[str, str]) 
     except EngineError as error:
         outcome = Outcome(arms=Arms(), environment={})
         failure = Failure(arm=None, kind=error.kind, message=str(error))
-    observation = _observation(plan, config, outcome, failure, project)
+    observation = _observation(plan, outcome, failure, project)
     return Run(observation=observation, seconds=time.monotonic() - started)
 
 
 def _observation(
-    plan: Plan, config: Config, outcome: Outcome, failure: Failure | None, project: dict[str, str]
+    plan: Plan, outcome: Outcome, failure: Failure | None, project: dict[str, str]
 ) -> Observation:
     cell = plan.cell
     return Observation(
@@ -57,7 +57,7 @@ def _observation(
         platform=Platform(cell.platform),
         contrast=list(plan.contrast),
         follows=list(plan.follows),
-        contract=Contract(kind="close", atol=2e-5, rtol=0.0),
+        contract=Contract(**plan.contract.as_fields()),
         require=list(plan.require),
         environment={**outcome.environment, **project},
         arms=outcome.arms,

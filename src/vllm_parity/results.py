@@ -4,7 +4,7 @@
 
     results/20261130-210512-3fa1/
         cpu-streaming-text-eager-apc_off.json    observations, as OBSERVATION.md describes them
-        meta/run.json                            verdicts, seconds, what was started
+        meta/run.jsonl                           verdicts, seconds, what was started
         meta/*.log                               what each process of vLLM wrote
 """
 
@@ -60,11 +60,11 @@ class Results:
         return path
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write ``meta/run.json``, whole or not at all."""
-        path = self.meta / "run.json"
+        """Write ``meta/run.jsonl``: one line, so that runs can be put together, whole or not at all."""
+        path = self.meta / "run.jsonl"
         partial = path.with_suffix(".partial")
         try:
-            partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+            partial.write_text(json.dumps(summary) + "\n", encoding="utf-8")
             os.replace(partial, path)
         except OSError as error:
             raise _cannot_write(path, error) from None

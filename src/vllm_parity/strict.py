@@ -26,7 +26,7 @@ def load_toml(path: Path) -> Table:
     """Read a TOML file into a :class:`Table`, or say which line is wrong."""
     try:
         with path.open("rb") as stream:
-            return Table(tomllib.load(stream), file=path.name)
+            return Table(tomllib.load(stream), file=str(path))
     except FileNotFoundError:
         msg = f"{path}: no such configuration file"
     except OSError as error:

@@ -67,7 +67,9 @@ def _compiled_graphs() -> int:
     from vllm.compilation.counter import compilation_counter as counter
 
     total = (
-        counter.num_backend_compilations + counter.num_aot_compiles + counter.num_aot_artifacts_loaded
+        counter.num_backend_compilations
+        + counter.num_aot_compiles
+        + counter.num_aot_artifacts_loaded
     )
     new, _seen = total - _seen, total
     return new

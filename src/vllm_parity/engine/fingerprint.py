@@ -10,7 +10,9 @@ from pathlib import Path
 
 _PACKAGES = ("torch", "transformers", "numpy", "triton", "numba", "xgrammar")
 _LIBRARIES = re.compile(r"^(VLLM|OMP|MKL|KMP|OPENBLAS|DNNL|ONEDNN|TORCH|PYTORCH|CUBLAS|NCCL|HIP)_")
-_PRIVATE = re.compile(r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|KEY|TOKEN|SECRET|PASS|IDENT|_PARITY_")
+_PRIVATE = re.compile(
+    r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|KEY|TOKEN|SECRET|PASS|IDENT|_PARITY_"
+)
 
 
 def fingerprint() -> dict[str, str]:

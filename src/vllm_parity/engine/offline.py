@@ -45,9 +45,7 @@ class OfflineEngine:
         self.knobs = effective_knobs(described)
         self.witness: dict[str, int] = described["witness"]
 
-    def generate(
-        self, requests: Sequence[Request], *, together: bool
-    ) -> Generated:
+    def generate(self, requests: Sequence[Request], *, together: bool) -> Generated:
         """Run requests.
 
         Args:

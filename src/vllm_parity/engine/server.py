@@ -14,8 +14,8 @@ import httpx
 
 from vllm_parity.engine.process import Process
 from vllm_parity.engine.readback import effective_knobs
-from vllm_parity.engine.sse import Transcript, parse_sse
-from vllm_parity.errors import ConfigError, EngineError
+from vllm_parity.errors import ConfigError, EngineError, FormatError
+from vllm_parity.judge.transcript import parse_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,9 +76,16 @@ class Server:
         answer: dict[str, Any] = self._post("/v1/chat/completions", body).json()
         return answer
 
-    def chat_stream(self, body: dict[str, Any]) -> Transcript:
-        """Return the answer to the same request streamed; bytes are kept as they come."""
-        return parse_sse(self._post("/v1/chat/completions", {**body, "stream": True}).content)
+    def chat_stream(self, body: dict[str, Any]) -> tuple[list[Any], bool, int]:
+        """Return the answer to the same request streamed, as :func:`parse_events` reads it.
+
+        What is no stream of JSON comes back as one event, which a judge calls what it is.
+        """
+        content = self._post("/v1/chat/completions", {**body, "stream": True}).content
+        try:
+            return parse_events(content, "stream")
+        except FormatError as error:
+            return [str(error)], False, 0
 
     def set_weight(
         self, name: str, index: int, *, value: float | None = None, delta: float = 0.0
@@ -112,7 +119,9 @@ class Server:
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         left = self.deadline - time.monotonic()
         try:
-            response = self._client.post(path, json=body, timeout=max(0.1, min(left, _BOOT_SECONDS)))
+            response = self._client.post(
+                path, json=body, timeout=max(0.1, min(left, _BOOT_SECONDS))
+            )
         except httpx.TimeoutException:
             raise self._error("timeout", f"POST {path} had no answer in time") from None
         except httpx.TransportError as error:

@@ -26,9 +26,7 @@ class Outcome:
     environment: dict[str, str]
 
 
-def offline_arm(
-    plan: Plan, side: ArmPlan, engine: OfflineEngine, generated: Generated
-) -> Arm:
+def offline_arm(plan: Plan, side: ArmPlan, engine: OfflineEngine, generated: Generated) -> Arm:
     """Return an arm of an offline engine."""
     requests = [
         Request(

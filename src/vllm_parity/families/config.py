@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vllm_parity.contracts import load_contracts
 from vllm_parity.errors import ConfigError
 from vllm_parity.families.plan import Config
 from vllm_parity.matrix import load_matrix, load_platforms
@@ -20,7 +21,12 @@ def load_config(matrix: Path | None = None) -> Config:
         ConfigError: where one is wrong in itself, or names what another does not have.
 
     """
-    config = Config(matrix=load_matrix(matrix), platforms=load_platforms(), models=load_models())
+    config = Config(
+        matrix=load_matrix(matrix),
+        platforms=load_platforms(),
+        models=load_models(),
+        contracts=load_contracts(),
+    )
     for cell in config.matrix.cells:
         try:
             find_model(cell.model, config.models)

@@ -12,6 +12,7 @@ from vllm_parity.models import DraftModel, ModelSpec, find_model
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vllm_parity.contracts import Contracts, NamedContract
     from vllm_parity.engine.request import ChatRequest, Request
     from vllm_parity.matrix import Cell, Platform
     from vllm_parity.models import Nudge
@@ -40,6 +41,7 @@ class Config:
     matrix: Matrix
     platforms: Mapping[Platform, PlatformSettings]
     models: Mapping[str, ModelSpec]
+    contracts: Contracts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,7 @@ class Plan:
     requests: tuple[Any, ...]
     contrast: tuple[str, ...]
     require: tuple[str, ...]
+    contract: NamedContract
     follows: tuple[str, ...] = ()
     nudge: Nudge | None = None
 
@@ -96,6 +99,7 @@ def make(
         requests=tuple(requests),
         contrast=contrast,
         require=(*require, *_EXECUTION_WITNESS[cell.execution]),
+        contract=config.contracts.find(cell.family, cell.platform, cell.dtype),
         nudge=nudge,
     )
 
@@ -144,4 +148,3 @@ def draft_of(cell: Cell, config: Config) -> str:
             return model.name
     msg = f"models.toml: no draft has the target {cell.model}, which the cell {cell.id} needs"
     raise ConfigError(msg)
-

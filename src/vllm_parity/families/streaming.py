@@ -85,15 +85,14 @@ def _plain(request: ChatRequest, response: dict[str, Any]) -> Request:
 
 def _streamed(request: ChatRequest, server: Server) -> Request:
     body = _body(request) | {"stream_options": {"include_usage": True}}
-    transcript = server.chat_stream(body)
-    usage = _usage(transcript.events)
+    events, done, after_done = server.chat_stream(body)
     return Request(
         id=request.id,
         expect_tokens=request.expect_tokens,
-        prompt_tokens=usage.get("prompt_tokens"),
-        events=list(transcript.events),
-        done=transcript.done,
-        after_done=transcript.after_done,
+        prompt_tokens=_usage(events).get("prompt_tokens"),
+        events=events,
+        done=done,
+        after_done=after_done,
     )
 
 
@@ -101,7 +100,9 @@ def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> 
     usages = [
         one.response["usage"] if one.response else _usage(one.events or []) for one in requests
     ]
-    hits = sum((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages)
+    hits = sum(
+        (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
+    )
     witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
     if side.run["stream"]:
         witness["chunks"] = min(_chunks(one.events or []) for one in requests)
@@ -112,13 +113,15 @@ def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> 
     )
 
 
-def _usage(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    found = [event["usage"] for event in events if event.get("usage")]
+def _usage(events: Iterable[Any]) -> dict[str, Any]:
+    found = [event["usage"] for event in events if isinstance(event, dict) and event.get("usage")]
     return found[-1] if found else {}
 
 
-def _chunks(events: Iterable[dict[str, Any]]) -> int:
+def _chunks(events: Iterable[Any]) -> int:
     """Count the events that carry tokens: an answer in one such event was not streamed."""
     return sum(
-        any(choice.get("token_ids") for choice in event.get("choices") or []) for event in events
+        isinstance(event, dict)
+        and any(choice.get("token_ids") for choice in event.get("choices") or [])
+        for event in events
     )

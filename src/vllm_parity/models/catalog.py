@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
+from vllm_parity.strict import load_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MODALITIES = ("text", "image", "video", "audio")
-RECIPES = ("qwen3", "qwen3-vl", "qwen2-audio")
+    from vllm_parity.strict import Table
+
+
+class Medium(StrEnum):
+    """What a model takes."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    VIDEO = "video"
+    AUDIO = "audio"
+
+
+class Recipe(StrEnum):
+    """The kinds of model that can be made."""
+
+    QWEN3 = "qwen3"
+    QWEN3_VL = "qwen3-vl"
+    QWEN2_AUDIO = "qwen2-audio"
+
+
+class Kind(StrEnum):
+    """Where a model comes from."""
+
+    SEED = "seed"
+    DRAFT = "draft"
+    HUB = "hub"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +61,8 @@ class SeedModel:
     """A model drawn from a seed after a recipe; `sha256` is that of its weights' file."""
 
     name: str
-    modalities: tuple[str, ...]
-    recipe: str
+    modalities: tuple[Medium, ...]
+    recipe: Recipe
     seed: int
     sha256: str
     nudge: Nudge | None = None
@@ -51,7 +76,7 @@ class DraftModel:
     """
 
     name: str
-    modalities: tuple[str, ...]
+    modalities: tuple[Medium, ...]
     target: str
     noise: float
     sha256: str
@@ -63,7 +88,7 @@ class HubModel:
     """A real model on the Hugging Face hub, pinned to a commit."""
 
     name: str
-    modalities: tuple[str, ...]
+    modalities: tuple[Medium, ...]
     repo: str
     revision: str
     nudge: Nudge | None = None
@@ -71,150 +96,86 @@ class HubModel:
 
 ModelSpec = SeedModel | DraftModel | HubModel
 
-_KINDS: dict[str, type[SeedModel | DraftModel | HubModel]] = {
-    "seed": SeedModel,
-    "draft": DraftModel,
-    "hub": HubModel,
-}
-
 
 def load_models(path: Path | None = None) -> dict[str, ModelSpec]:
     """Load ``models.toml`` (the project's own by default); anything unknown is a `ConfigError`."""
-    path = path or config_path("models.toml")
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        message = f"{path}: cannot be read: {error}"
-        raise ConfigError(message) from error
-    _check_keys(document, required={"models"}, allowed={"models"}, where=f"{path}: top level")
-    tables = _typed(document["models"], dict, f"{path}: models", "a table")
-    models = {
-        name: _model(name, _typed(table, dict, f"{path}: models.{name}", "a table"), path)
-        for name, table in tables.items()
-    }
-    for model in models.values():
-        if isinstance(model, DraftModel):
-            _check_target(model, models, path)
+    root = load_toml(path or config_path("models.toml"))
+    models = {name: _model(name, table) for name, table in root.table("models").items()}
+    root.finish()
+    for name, model in models.items():
+        if isinstance(model, DraftModel) and not isinstance(models.get(model.target), SeedModel):
+            msg = f"models.{name}: target: {model.target!r} is not a model of kind 'seed'"
+            raise root.fail(msg)
     return models
 
 
 def find_model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
     """Look a model up by name; an unknown name is a `ConfigError` that lists the known ones."""
     if name not in models:
-        message = f"unknown model {name!r}; known models: {', '.join(sorted(models))}"
-        raise ConfigError(message)
+        msg = f"unknown model {name!r}; known models: {', '.join(sorted(models))}"
+        raise ConfigError(msg)
     return models[name]
 
 
-def _model(name: str, table: dict[str, Any], path: Path) -> ModelSpec:
-    where = f"{path}: models.{name}"
+def _model(name: str, table: Table) -> ModelSpec:
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
-        _fail(f"{where}: a name is made of a-z, 0-9, '-' and '.'")
-    kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        _fail(f"{where}.kind: {kind!r} is not one of {', '.join(_KINDS)}")
-    cls = _KINDS[kind]
-    known = [field for field in fields(cls) if field.name != "name"]
-    required = {"kind", *(field.name for field in known if field.default is MISSING)}
-    _check_keys(
-        table, required=required, allowed={"kind", *(field.name for field in known)}, where=where
-    )
-    values = {key: _CHECKS[key](value, f"{where}.{key}") for key, value in table.items()}
-    del values["kind"]
-    return cls(name=name, **values)
-
-
-def _check_keys(
-    table: Mapping[str, object], *, required: set[str], allowed: set[str], where: str
-) -> None:
-    for key in table:
-        if key not in allowed:
-            _fail(f"{where}: unknown key {key!r}; allowed: {', '.join(sorted(allowed))}")
-    missing = sorted(required - set(table))
-    if missing:
-        _fail(f"{where}: missing key{'s' * (len(missing) > 1)} {', '.join(missing)}")
-
-
-def _check_target(draft: DraftModel, models: Mapping[str, ModelSpec], path: Path) -> None:
-    if not isinstance(models.get(draft.target), SeedModel):
-        seeds = sorted(name for name, model in models.items() if isinstance(model, SeedModel))
-        _fail(
-            f"{path}: models.{draft.name}.target: {draft.target!r} is not a model of kind "
-            f'"seed": {", ".join(seeds)}'
+        msg = "a name is made of a-z, 0-9, '-' and '.'"
+        raise table.fail(msg)
+    kind = table.enum("kind", Kind)
+    modalities = table.enums("modalities", Medium)
+    nudge = _nudge(table.table("nudge")) if "nudge" in table.data else None
+    model: ModelSpec
+    if kind is Kind.SEED:
+        model = SeedModel(
+            name=name,
+            modalities=modalities,
+            nudge=nudge,
+            recipe=table.enum("recipe", Recipe),
+            seed=_natural(table, "seed"),
+            sha256=_digits(table, "sha256", 64),
         )
+    elif kind is Kind.DRAFT:
+        model = DraftModel(
+            name=name,
+            modalities=modalities,
+            nudge=nudge,
+            target=table.take("target", str),
+            noise=table.take("noise", float),
+            sha256=_digits(table, "sha256", 64),
+        )
+    else:
+        model = HubModel(
+            name=name,
+            modalities=modalities,
+            nudge=nudge,
+            repo=table.take("repo", str),
+            revision=_digits(table, "revision", 40),
+        )
+    table.finish()
+    return model
 
 
-def _typed(value: object, kind: type | tuple[type, ...], where: str, words: str) -> Any:  # noqa: ANN401
-    if not isinstance(value, kind) or isinstance(value, bool):
-        _fail(f"{where}: {value!r} is not {words}")
-    return value
+def _nudge(table: Table) -> Nudge:
+    nudge = Nudge(
+        parameter=table.take("parameter", str),
+        index=_natural(table, "index"),
+        delta=table.take("delta", float),
+    )
+    table.finish()
+    return nudge
 
 
-def _text(value: object, where: str) -> str:
-    text: str = _typed(value, str, where, "a string")
-    return text
-
-
-def _integer(value: object, where: str) -> int:
-    number: int = _typed(value, int, where, "an integer")
+def _natural(table: Table, key: str) -> int:
+    number = table.take(key, int)
     if number < 0:
-        _fail(f"{where}: {number} is negative")
+        msg = f"{key} = {number} is negative"
+        raise table.fail(msg)
     return number
 
 
-def _number(value: object, where: str) -> float:
-    return float(_typed(value, (int, float), where, "a number"))
-
-
-def _hexadecimal(length: int, what: str) -> Any:  # noqa: ANN401
-    def check(value: object, where: str) -> str:
-        if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{length}}}", value):
-            _fail(f"{where}: {value!r} is not {what} ({length} lower-case hexadecimal digits)")
-        return str(value)
-
-    return check
-
-
-def _recipe(value: object, where: str) -> str:
-    if value not in RECIPES:
-        _fail(f"{where}: {value!r} is not one of {', '.join(RECIPES)}")
-    return str(value)
-
-
-def _modalities(value: object, where: str) -> tuple[str, ...]:
-    names: list[object] = _typed(value, list, where, "a list")
-    if not names:
-        _fail(f"{where}: is empty; allowed: {', '.join(MODALITIES)}")
-    for name in names:
-        if name not in MODALITIES:
-            _fail(f"{where}: {name!r} is not one of {', '.join(MODALITIES)}")
-    return tuple(str(name) for name in names)
-
-
-def _nudge(value: object, where: str) -> Nudge:
-    table: dict[str, Any] = _typed(value, dict, where, "a table")
-    keys = {field.name for field in fields(Nudge)}
-    _check_keys(table, required=keys, allowed=keys, where=where)
-    return Nudge(
-        parameter=_text(table["parameter"], f"{where}.parameter"),
-        index=_integer(table["index"], f"{where}.index"),
-        delta=_number(table["delta"], f"{where}.delta"),
-    )
-
-
-_CHECKS: dict[str, Any] = {
-    "kind": _text,
-    "modalities": _modalities,
-    "recipe": _recipe,
-    "seed": _integer,
-    "sha256": _hexadecimal(64, "a SHA-256"),
-    "target": _text,
-    "noise": _number,
-    "repo": _text,
-    "revision": _hexadecimal(40, "a commit"),
-    "nudge": _nudge,
-}
-
-
-def _fail(message: str) -> NoReturn:
-    raise ConfigError(message)
+def _digits(table: Table, key: str, length: int) -> str:
+    value = table.take(key, str)
+    if not re.fullmatch(rf"[0-9a-f]{{{length}}}", value):
+        msg = f"{key} = {value!r} must be {length} lower-case hexadecimal digits"
+        raise table.fail(msg)
+    return value

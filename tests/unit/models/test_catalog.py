@@ -68,28 +68,28 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('kind = "seed"', 'kind = "sed"', r"models.small.kind: 'sed' is not one of seed, draft, h"),
-        ('kind = "seed"', "", r"models.small.kind: None is not one of"),
-        (
-            "seed = 1",
-            "sead = 1",
-            r"models.small: unknown key 'sead'; allowed: kind, modalities, nu",
-        ),
-        ("seed = 1", "", r"models.small: missing key seed"),
-        ("seed = 1", "seed = true", r"models.small.seed: True is not an integer"),
-        ("seed = 1", "seed = -1", r"models.small.seed: -1 is negative"),
-        ("seed = 1", "seed = 1.5", r"models.small.seed: 1.5 is not an integer"),
-        ('"qwen3"', '"qwen9"', r"models.small.recipe: 'qwen9' is not one of qwen3, qwen3-vl, qwen"),
-        ('["text"]', '["smell"]', r"models.small.modalities: 'smell' is not one of text, image, v"),
-        ('["text"]', "[]", r"models.small.modalities: is empty"),
-        ("a" * 64, "a" * 63, r"models.small.sha256: .* is not a SHA-256 \(64 lower-case hexa"),
-        ("index = 3, ", "", r"models.small.nudge: missing key index"),
-        ("index = 3", "index = 3, by = 1", r"models.small.nudge: unknown key 'by'; allowed: delta"),
+        ('kind = "seed"', 'kind = "sed"', r"models.small: kind: unknown value 'sed'; allowed: se"),
+        ('kind = "seed"', "", r"models.small: the key 'kind' is missing"),
+        ("seed = 1", "seed = 1\nsead = 1", r"models.small: unknown key 'sead'; .* mean 'seed'"),
+        ("seed = 1", "", r"models.small: the key 'seed' is missing"),
+        ("seed = 1", "seed = true", r"models.small: seed = True must be a whole number, not true"),
+        ("seed = 1", "seed = -1", r"models.small: seed = -1 is negative"),
+        ("seed = 1", "seed = 1.5", r"models.small: seed = 1.5 must be a whole number"),
+        ('"qwen3"', '"qwen9"', r"models.small: recipe: unknown value 'qwen9'; allowed: qwen3, "),
+        ('["text"]', '["smell"]', r"models.small: modalities: unknown value 'smell'; allowed: t"),
+        ('["text"]', "[]", r"models.small: modalities = \[\] must list at least one value"),
+        ("a" * 64, "a" * 63, r"models.small: sha256 = .* must be 64 lower-case hexadecimal digits"),
+        ("index = 3, ", "", r"models.small.nudge: the key 'index' is missing"),
+        ("index = 3", "index = 3, by = 1", r"models.small.nudge: unknown key 'by'; allowed: para"),
         ("models.small]", 'models."Small"]', r"models.Small: a name is made of a-z"),
-        ('target = "small"', 'target = "big"', r"models.small-draft.target: 'big' is not a model"),
-        ("c" * 40, "main", r"models.real-2b.revision: 'main' is not a commit"),
-        ("[models.small]", "format = 2\n[models.small]", r"top level: unknown key 'format'; allow"),
-        ("seed = 1", "seed = = 1", r"cannot be read: Invalid value"),
+        ('target = "small"', 'target = "big"', r"models.small-draft: target: 'big' is not a mode"),
+        ("c" * 40, "main", r"models.real-2b: revision = 'main' must be 40 lower-case hexadecimal"),
+        (
+            "[models.small]",
+            "format = 2\n[models.small]",
+            r"toml: unknown key 'format'; allowed: mo",
+        ),
+        ("seed = 1", "seed = = 1", r"is not TOML: Invalid value"),
     ],
 )
 def test_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -102,7 +102,7 @@ def test_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> N
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read: .*No such file"):
+    with pytest.raises(ConfigError, match="no such configuration file"):
         load_models(tmp_path / "models.toml")
 
 
