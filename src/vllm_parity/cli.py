@@ -45,28 +45,28 @@ def _about() -> str:
 
 
 def _judge(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.judge.command import add_judge_arguments, run_judge  # noqa: PLC0415
+    from vllm_parity.judge.command import add_judge_arguments, run_judge
 
     add_judge_arguments(parser)
     parser.set_defaults(run=run_judge)
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.judge.runs import add_compare_arguments, run_compare  # noqa: PLC0415
+    from vllm_parity.judge.runs import add_compare_arguments, run_compare
 
     add_compare_arguments(parser)
     parser.set_defaults(run=run_compare)
 
 
 def _models(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.models.command import add_models_arguments, run_models  # noqa: PLC0415
+    from vllm_parity.models.command import add_models_arguments, run_models
 
     add_models_arguments(parser)
     parser.set_defaults(run=run_models)
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.families.command import add_plan_arguments, run_plan  # noqa: PLC0415
+    from vllm_parity.families.command import add_plan_arguments, run_plan
 
     add_plan_arguments(parser)
     parser.set_defaults(run=run_plan)

@@ -17,6 +17,8 @@ and what to do about it; nobody should ever need the traceback of one of these.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 
 class ParityError(Exception):
     """The base of all errors that a user may see."""
@@ -50,15 +52,26 @@ class HardwareError(ParityError):
     exit_code = 4
 
 
+class Failure(StrEnum):
+    """In what way an engine or server failed."""
+
+    DIED = "died"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    """It answered with an error of its own."""
+    SETTING = "setting"
+    """It started, but with another setting than it was asked for."""
+
+
 class EngineError(ParityError):
     """An engine or server did not start, crashed, or ran out of time.
 
-    `kind` is the short word that goes into an observation's ``error``.
+    `kind` goes into an observation's ``error``.
     """
 
     exit_code = 7
 
-    def __init__(self, message: str, *, kind: str = "engine") -> None:
+    def __init__(self, message: str, *, kind: Failure) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -71,5 +84,5 @@ class EngineError(ParityError):
         return (_rebuild_engine_error, (str(self), self.kind))
 
 
-def _rebuild_engine_error(message: str, kind: str) -> EngineError:
+def _rebuild_engine_error(message: str, kind: Failure) -> EngineError:
     return EngineError(message, kind=kind)

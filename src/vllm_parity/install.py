@@ -150,7 +150,7 @@ def _uv(arguments: Sequence[str]) -> None:
 
 def _find_uv() -> str:
     if importlib.util.find_spec("uv"):
-        import uv  # noqa: PLC0415 - installed beside nox, not with this package
+        import uv
 
         return os.fsdecode(uv.find_uv_bin())
     if found := shutil.which("uv"):
@@ -167,8 +167,7 @@ _HINTS = (
     ),
     (
         r"no wheels|not compatible|has no (usable|compatible)|no matching distribution",
-        "there is no build for this machine or this Python; run nox with another of the Pythons"
-        " in platforms.toml",
+        "no build for this machine or this Python; run nox with another Python of platforms.toml",
     ),
     (
         r"not found in the|no version of|there are no versions",

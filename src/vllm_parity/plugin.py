@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from vllm_parity.matrix import Cell
     from vllm_parity.session import Judged, Session
 
-_CELLS = pytest.StashKey[tuple["Cell", ...]]()
-_CONFIG = pytest.StashKey["Config"]()
-_SESSION = pytest.StashKey["Session"]()
+_CELLS: pytest.StashKey[tuple[Cell, ...]] = pytest.StashKey()
+_CONFIG: pytest.StashKey[Config] = pytest.StashKey()
+_SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,8 +80,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     cells = [cell for cell in map(_cell, session.items) if cell is not None]
     if not cells or config.option.collectonly:
         return
-    from vllm_parity.engine.server import free_port  # noqa: PLC0415 - not for collecting
-    from vllm_parity.session import Session  # noqa: PLC0415
+    from vllm_parity.engine.server import free_port
+    from vllm_parity.session import Session
 
     live = LiveLine(config)
     try:
@@ -118,9 +118,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     run = terminalreporter.config.stash.get(_SESSION, None)
     if run is None or not run.judged:
         return
-    from vllm_parity.report.terminal import summary  # noqa: PLC0415 - not for collecting
+    from vllm_parity.report.terminal import summary
 
-    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width and colour
+    writer = terminalreporter._tw
     terminalreporter.section("parity")
     terminalreporter.write(summary(run, width=writer.fullwidth, color=writer.hasmarkup))
 
@@ -139,7 +139,7 @@ class Parity:
 
     def check(self, cell: Cell) -> None:
         """Run a cell, record and judge it; fail unless its outcome is `pass`."""
-        from vllm_parity.report.explain import explain_outcome  # noqa: PLC0415
+        from vllm_parity.report.explain import explain_outcome
 
         __tracebackhide__ = True
         try:
@@ -161,7 +161,7 @@ class LiveLine:
         self._stages: list[str] = []
         if reporter is not None:
             reporter.showfspath = False
-            reporter._show_progress_info = False  # noqa: SLF001 - percentages would cut the line
+            reporter._show_progress_info = False
 
     def stage(self, words: str) -> None:
         """Add what the cell waits for now."""
@@ -198,7 +198,7 @@ class LiveLine:
 
 
 def _verdict_words(judged: list[Judged], cell: Cell) -> str:
-    from vllm_parity.report.terminal import verdict_words  # noqa: PLC0415 - not for collecting
+    from vllm_parity.report.terminal import verdict_words
 
     if not judged or judged[-1].cell is not cell:
         return "not judged"
@@ -207,7 +207,7 @@ def _verdict_words(judged: list[Judged], cell: Cell) -> str:
 
 def _selected(config: pytest.Config) -> tuple[Cell, ...]:
     if _CELLS not in config.stash:
-        from vllm_parity.families import load_config  # noqa: PLC0415 - brings numpy
+        from vllm_parity.families import load_config
 
         try:
             config.stash[_CONFIG] = load_config(config.option.matrix)

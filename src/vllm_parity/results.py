@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import secrets
 import shutil
 import time
@@ -60,12 +59,12 @@ class Results:
         return path
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write ``meta/run.jsonl``: one line, so that runs can be put together, whole or not at all."""
+        """Write ``meta/run.jsonl``, whole or not at all; one line, so that runs can be joined."""
         path = self.meta / "run.jsonl"
         partial = path.with_suffix(".partial")
         try:
             partial.write_text(json.dumps(summary) + "\n", encoding="utf-8")
-            os.replace(partial, path)
+            partial.replace(path)
         except OSError as error:
             raise _cannot_write(path, error) from None
 

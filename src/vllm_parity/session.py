@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity import __version__
-from vllm_parity.errors import ConfigError
 from vllm_parity.engine.pool import Pool, key_of
+from vllm_parity.errors import ConfigError
 from vllm_parity.families import make_plan
 from vllm_parity.judge import judge
 from vllm_parity.matrix import Family

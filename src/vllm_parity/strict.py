@@ -118,7 +118,8 @@ class Table:
         try:
             return kind(value)
         except ValueError:
-            raise self.fail(f"{key}: {unknown('value', value, list(kind))}") from None
+            msg = f"{key}: {unknown('value', value, list(kind))}"
+            raise self.fail(msg) from None
 
 
 def unknown(what: str, value: object, allowed: Iterable[str]) -> str:
@@ -133,6 +134,15 @@ def _join(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
+_WORDS: dict[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
 def _article(kind: type) -> str:
-    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
-    return names.get(kind, {list: "a list", dict: "a table"}.get(kind, f"a {kind.__name__}"))
+    return _WORDS.get(kind, f"a {kind.__name__}")

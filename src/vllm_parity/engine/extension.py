@@ -63,10 +63,10 @@ def _compiled_graphs() -> int:
 
     vLLM's counter is the process's; each engine is asked once, right after its start.
     """
-    global _seen  # noqa: PLW0603 - so is ours
+    global _seen
     from vllm.compilation.counter import compilation_counter as counter
 
-    total = (
+    total: int = (
         counter.num_backend_compilations
         + counter.num_aot_compiles
         + counter.num_aot_artifacts_loaded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine import wire
 from vllm_parity.engine.process import Process
-from vllm_parity.errors import EngineError
+from vllm_parity.errors import EngineError, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,13 +55,15 @@ class Host:
             wire.send(self._connection, {"call": call, **arguments})
             while not self._connection.poll(0.2):
                 if time.monotonic() > self.deadline:
-                    raise self._give_up("timeout", f"{call!r} did not finish in the time limit")
+                    raise self._give_up(
+                        Failure.TIMEOUT, f"{call!r} did not finish in the time limit"
+                    )
             answer = wire.receive(self._connection)
         except (EOFError, OSError):
             status = self.process.wait(5.0) or "closed its connection"
-            raise self._give_up("died", f"the engine host {status} during {call!r}") from None
+            raise self._give_up(Failure.DIED, f"the engine host {status} during {call!r}") from None
         if "error" in answer:
-            raise EngineError(self._with_log(str(answer["error"])), kind="refused")
+            raise EngineError(self._with_log(str(answer["error"])), kind=Failure.REFUSED)
         return answer["result"]
 
     def close(self) -> None:
@@ -71,7 +73,7 @@ class Host:
         self.process.wait(2.0)
         self.process.stop()
 
-    def _give_up(self, kind: str, message: str) -> EngineError:
+    def _give_up(self, kind: Failure, message: str) -> EngineError:
         self.failure = message
         error = EngineError(self._with_log(message), kind=kind)
         self.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,8 @@ from vllm_parity.engine.readback import effective_knobs
 from vllm_parity.engine.stats import witness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vllm_parity.engine.host import Host
     from vllm_parity.engine.request import Request
 

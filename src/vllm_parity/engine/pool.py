@@ -12,7 +12,7 @@ from vllm_parity.engine.host import Host
 from vllm_parity.engine.offline import OfflineEngine
 from vllm_parity.engine.readback import unmet
 from vllm_parity.engine.server import Server, free_port
-from vllm_parity.errors import EngineError
+from vllm_parity.errors import EngineError, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 Variables = dict[str, str]
 
-_RETRIED = frozenset({"died", "refused"})
+_RETRIED = frozenset({Failure.DIED, Failure.REFUSED})
 """Kinds of failed starts worth a second attempt: a fresh process may do what a used one cannot."""
 
 
@@ -194,4 +194,4 @@ class Pool:
 def _check(settings: Settings, knobs: dict[str, Any]) -> None:
     if refusals := unmet(settings, knobs):
         msg = "a setting did not take effect: " + "; ".join(refusals)
-        raise EngineError(msg, kind="setting")
+        raise EngineError(msg, kind=Failure.SETTING)

@@ -14,7 +14,7 @@ import httpx
 
 from vllm_parity.engine.process import Process
 from vllm_parity.engine.readback import effective_knobs
-from vllm_parity.errors import ConfigError, EngineError, FormatError
+from vllm_parity.errors import ConfigError, EngineError, Failure, FormatError
 from vllm_parity.judge.transcript import parse_events
 
 if TYPE_CHECKING:
@@ -108,13 +108,15 @@ class Server:
         deadline = time.monotonic() + _BOOT_SECONDS
         while time.monotonic() < deadline:
             if status := self.process.exit_status():
-                raise self._error("died", f"the server {status} before it answered")
+                raise self._error(Failure.DIED, f"the server {status} before it answered")
             try:
                 if self._client.get("/health", timeout=2.0).is_success:
                     return
             except httpx.TransportError:
                 time.sleep(0.25)
-        raise self._error("timeout", f"the server did not answer within {_BOOT_SECONDS:.0f} s")
+        raise self._error(
+            Failure.TIMEOUT, f"the server did not answer within {_BOOT_SECONDS:.0f} s"
+        )
 
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         left = self.deadline - time.monotonic()
@@ -123,17 +125,17 @@ class Server:
                 path, json=body, timeout=max(0.1, min(left, _BOOT_SECONDS))
             )
         except httpx.TimeoutException:
-            raise self._error("timeout", f"POST {path} had no answer in time") from None
+            raise self._error(Failure.TIMEOUT, f"POST {path} had no answer in time") from None
         except httpx.TransportError as error:
             status = self.process.wait(5.0) or "runs on"
             message = f"POST {path} failed ({error!r}); the server {status}"
-            raise self._error("died", message) from None
+            raise self._error(Failure.DIED, message) from None
         if not response.is_success:
             message = f"POST {path} was answered with {response.status_code}: {response.text[:500]}"
-            raise self._error("refused", message)
+            raise self._error(Failure.REFUSED, message)
         return response
 
-    def _error(self, kind: str, message: str) -> EngineError:
+    def _error(self, kind: Failure, message: str) -> EngineError:
         log = f"\n--- last lines of {self.process.log}\n{self.process.tail()}"
         return EngineError(message + log, kind=kind)
 

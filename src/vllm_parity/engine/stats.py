@@ -20,9 +20,9 @@ class StepRecorder:
     def record(
         self,
         scheduler_stats: Any,  # noqa: ANN401 - vLLM's SchedulerStats
-        iteration_stats: Any,  # noqa: ANN401, ARG002
-        mm_cache_stats: Any = None,  # noqa: ANN401, ARG002
-        engine_idx: int = 0,  # noqa: ARG002
+        iteration_stats: Any,  # noqa: ANN401
+        mm_cache_stats: Any = None,  # noqa: ANN401
+        engine_idx: int = 0,
     ) -> None:
         """Keep one step."""
         if scheduler_stats is None:

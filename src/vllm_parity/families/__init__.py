@@ -5,7 +5,7 @@ A module has `plan(cell, config) -> Plan` and `run(plan, pool, deadline) -> Arms
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vllm_parity.families import batch_invariance, spec_decode, streaming
 from vllm_parity.families.config import load_config
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "Plan", "load_config", "make_plan", "run_arms"]
 
-_MODULES = {
+
+class _Module(Protocol):
+    def plan(self, cell: Cell, config: Config) -> Plan: ...
+
+    def run(self, plan: Plan, pool: Pool, *, deadline: float) -> Outcome: ...
+
+
+_MODULES: dict[Family, _Module] = {
     Family.BATCH_INVARIANCE: batch_invariance,
     Family.SPEC_DECODE: spec_decode,
     Family.STREAMING: streaming,

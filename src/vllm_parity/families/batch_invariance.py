@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine.offline import joined
-
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, nudged, offline_arm
 from vllm_parity.families.plan import ArmPlan, Plan, make, offline_settings
@@ -19,6 +18,7 @@ from vllm_parity.observation import Arms
 if TYPE_CHECKING:
     from vllm_parity.engine.offline import Generated, OfflineEngine
     from vllm_parity.engine.pool import Pool
+    from vllm_parity.engine.request import Request
     from vllm_parity.families.plan import Config
     from vllm_parity.matrix import Cell
 

@@ -18,9 +18,9 @@ from vllm_parity.observation import Arm, Arms, Request
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vllm_parity.engine.pool import Pool
     from vllm_parity.engine.request import ChatRequest
     from vllm_parity.engine.server import Server
-    from vllm_parity.engine.pool import Pool
     from vllm_parity.families.plan import Config
     from vllm_parity.matrix import Cell
 

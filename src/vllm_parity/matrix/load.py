@@ -135,8 +135,9 @@ def _cells(table: Table) -> list[Cell]:
     }
     contrast = table.enum("contrast", Contrast, FAMILY_CONTRASTS[family][0])
     if contrast not in FAMILY_CONTRASTS[family]:
-        raise table.fail(f"contrast: {unknown('value', contrast, FAMILY_CONTRASTS[family])}")
-    fixed = {
+        msg = f"contrast: {unknown('value', contrast, FAMILY_CONTRASTS[family])}"
+        raise table.fail(msg)
+    fixed: dict[str, Any] = {
         "model": table.take("model", str),
         "tiers": table.enums("tiers", Tier),
         "dtype": table.take("dtype", str, "float32"),
@@ -146,8 +147,8 @@ def _cells(table: Table) -> list[Cell]:
     }
     table.finish()
     # The shared axes vary slowest, so that cells with the same engine come together.
-    axes = shared | own
+    axes: dict[str, tuple[Any, ...]] = {**shared, **own}
     return [
-        Cell(family=family, contrast=contrast, **dict(zip(axes, values, strict=True)), **fixed)
+        Cell(family=family, contrast=contrast, **fixed, **dict(zip(axes, values, strict=True)))
         for values in itertools.product(*axes.values())
     ]

@@ -16,8 +16,8 @@ def explain_outcome(judged: Judged) -> str:
     text = explain(judged.observation, judged.judgement, command=command(judged))
     if judged.cell.negative_control and judged.judgement.verdict is Verdict.PASS:
         text = (
-            "This is a negative control: its candidate ran with one weight nudged, and yet nothing\n"
-            "was found. As long as that is so, no green of this family proves anything.\n" + text
+            "This is a negative control: its candidate ran with one weight nudged, and yet\n"
+            "nothing was found. While that is so, no green of this family proves anything.\n" + text
         )
     return f"{text}\nrecord: {judged.path}"
 

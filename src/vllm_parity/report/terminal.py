@@ -60,7 +60,7 @@ def _worst(judgement: Judgement) -> tuple[str, str, str]:
         return "-", "-", "-"
     if worst.abs == 0:
         return "0", "0", "bitwise"
-    headroom = f"{worst.allowed / worst.abs:.2g}x" if worst.allowed is not None else "-"
+    headroom = f"{worst.allowed / worst.abs:.2g}x"
     return f"{worst.abs:.2g}", str(worst.ulp), headroom
 
 

@@ -87,7 +87,7 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
         (
             "[models.small]",
             "format = 2\n[models.small]",
-            r"toml: unknown key 'format'; allowed: mo",
+            r"toml: unknown key 'format'; allowed: m",
         ),
         ("seed = 1", "seed = = 1", r"is not TOML: Invalid value"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from vllm_parity.errors import ModelError
 from vllm_parity.models.blueprint import Blueprint, blueprint
-from vllm_parity.models.catalog import DraftModel, HubModel, load_models
+from vllm_parity.models.catalog import DraftModel, HubModel, Medium, load_models
 from vllm_parity.models.tokenizer import SPECIAL_TOKENS, VOCAB_SIZE
 
 if TYPE_CHECKING:
@@ -87,6 +87,6 @@ def test_draft_has_the_tensors_of_its_target_but_not_the_values() -> None:
 
 
 def test_hub_model_is_not_made() -> None:
-    real = HubModel(name="real", modalities=("text",), repo="some/model", revision="0" * 40)
+    real = HubModel(name="real", modalities=(Medium.TEXT,), repo="some/model", revision="0" * 40)
     with pytest.raises(ModelError, match="not made from a seed: it is some/model at 000"):
         blueprint(real, {"real": real})
