@@ -75,7 +75,7 @@ class Logprobs(Sequence[dict[int, float]]):
     @classmethod
     def joined(cls, parts: Sequence[Logprobs]) -> Logprobs:
         """Return the rows of all parts, one after the other."""
-        counts = np.concatenate([np.diff(part.offsets) for part in parts])
+        counts = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
         return cls._from_columns(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
             np.concatenate([part.ids for part in parts]),

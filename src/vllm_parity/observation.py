@@ -55,7 +55,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_GROUP = 1 << 13
+_GROUP = 1 << 10
 """So many rows of logprobs are decoded before they become columns: few calls, little memory."""
 
 # Reading

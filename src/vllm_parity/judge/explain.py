@@ -38,9 +38,9 @@ def explain(observation: Observation, judgement: Judgement, *, command: str | No
 
     `command` is what runs this cell again; it is shown last.
     """
+    about = f"{observation.family} on {observation.platform}, {_contrast(observation)}"
     lines = [
-        f"{judgement.verdict.upper()}  {observation.cell}  "
-        f"({observation.family} on {observation.platform}, {_contrast(observation)})",
+        f"{judgement.verdict.upper()}  {observation.cell}  ({about})",
         row("contract", _contract(observation.contract)),
     ]
     if judgement.verdict is Verdict.NOT_RUN:

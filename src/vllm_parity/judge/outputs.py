@@ -8,8 +8,8 @@ import numpy as np
 
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.rows import check_members, compare_alternatives, pairs_of
-from vllm_parity.judge.texts import compare_endings
 from vllm_parity.judge.tally import Places
+from vllm_parity.judge.texts import compare_endings
 from vllm_parity.judge.ties import is_tie
 from vllm_parity.judge.values import Pairs, compare_pairs
 from vllm_parity.schema import Kind
@@ -41,7 +41,7 @@ def compare_output(
         tally.add(Code.MISSING_TOKENS, message, place)
     flip = first_flip(a, b)
     span = min(a.length, b.length) if flip is None else min(flip + 1, a.length, b.length)
-    compared = _compare_logprobs(a, b, span, flip, tally, place)
+    compared = _compare_logprobs(a.token_ids, a, b, span, flip, tally, place)
     tally.count(compared, a.length if expect is None else expect, place)
     if flip is not None:
         _check_flip(a, b, flip, tally, place)
@@ -87,7 +87,13 @@ def _check_lengths(
 
 
 def _compare_logprobs(
-    a: Side, b: Side, span: int, flip: int | None, tally: Tally, place: Place
+    ids: NDArray[np.int64],
+    a: Side,
+    b: Side,
+    span: int,
+    flip: int | None,
+    tally: Tally,
+    place: Place,
 ) -> int:
     """Compare what is listed at the first `span` positions; return how many could be."""
     if not tally.contract.reads_logprobs:
@@ -106,7 +112,7 @@ def _compare_logprobs(
     if flip is not None and flip < span and usable[flip]:
         _compare_flipped(a.listed, b.listed, flip, tally, place)
         usable[flip] = False
-    compare_straight(a.token_ids, a.listed, b.listed, usable, tally, Places([place]))
+    compare_straight(ids, a.listed, b.listed, usable, tally, Places([place]))
     return compared
 
 

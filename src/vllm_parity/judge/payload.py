@@ -57,7 +57,8 @@ class Choice:
     roles: list[str] = field(default_factory=list)
     finishes: list[str] = field(default_factory=list)
     token_ids: list[int] | None = None
-    entries: list[Entry] | None = None
+    logprobs: list[tuple[int, list[Entry] | None]] = field(default_factory=list)
+    """How many ids each chunk had, and the logprobs beside them."""
 
     def take(self, part: Part) -> None:
         """Add what a chunk brings."""
@@ -70,9 +71,7 @@ class Choice:
         if part.token_ids is not None:
             self.token_ids = self.token_ids or []
             self.token_ids.extend(part.token_ids)
-        if part.entries is not None:
-            self.entries = self.entries or []
-            self.entries.extend(part.entries)
+        self.logprobs.append((len(part.token_ids or ()), part.entries))
 
     def side(self, index: int, keys: Keys, *, whole: bool = False) -> Side:
         """Return the choice, ready to compare; a `whole` one did not come in chunks."""
@@ -80,7 +79,7 @@ class Choice:
         ids = self.token_ids
         if not ids and any(texts.values()):
             ids = None  # a role chunk may have an empty list; no ids for a text are no ids
-        entries = self.entries
+        entries = self._entries(0 if ids is None else len(ids))
         listed = None
         if ids is not None and entries is not None:
             listed = _listed(entries[: len(ids)], len(ids), keys)
@@ -94,8 +93,26 @@ class Choice:
             surplus=0 if ids is None else max(0, len(entries or ()) - len(ids)),
         )
 
+    def _entries(self, length: int) -> list[Entry | None] | None:
+        """Return the logprobs of every position, None where there are none at all.
 
-def _listed(entries: list[Entry], length: int, keys: Keys) -> Listed:
+        Ids and their logprobs may come in different chunks, so each is put together by itself.
+        Only where logprobs are missing do the chunks tell which: those that had more ids.
+        """
+        given = [entries for _, entries in self.logprobs if entries is not None]
+        if not given:
+            return None
+        joined: list[Entry | None] = [entry for entries in given for entry in entries]
+        if len(joined) >= length:
+            return joined
+        placed: list[Entry | None] = []
+        for ids, entries in self.logprobs:
+            placed += entries or []
+            placed += [None] * (ids - len(entries or ()))
+        return placed if len(placed) == length else joined
+
+
+def _listed(entries: list[Entry | None], length: int, keys: Keys) -> Listed:
     """Return logprobs as columns, the alternatives under numbers that both arms share."""
     own = np.full(length, np.nan)
     present = np.zeros(length, np.bool_)
@@ -103,6 +120,8 @@ def _listed(entries: list[Entry], length: int, keys: Keys) -> Listed:
     counts = np.zeros(length, np.int64)
     columns: list[tuple[int, float]] = []
     for position, entry in enumerate(entries):
+        if entry is None:
+            continue
         row = _numbered(entry.listed, keys)
         columns.extend((number, value) for _, number, value in row)
         counts[position] = len(row)

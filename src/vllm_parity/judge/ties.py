@@ -18,6 +18,9 @@ def is_tie(a: Side, b: Side, flip: int, gap: float) -> bool:
     if not (a.listed.present[flip] and b.listed.present[flip]):
         return False
     keys = int(a.listed.own_keys[flip]), int(b.listed.own_keys[flip])
+    if keys[0] == keys[1]:
+        # Two tokens that read the same cannot be told apart in a list without ids.
+        return False
     return all(_near(side.listed, flip, keys, gap) for side in (a, b))
 
 
