@@ -68,9 +68,11 @@ class Host:
 
     def close(self) -> None:
         """End the worker."""
-        self.failure = self.failure or "closed"
         self._connection.close()
-        self.process.wait(2.0)
+        if self.failure is None:
+            # A worker that is idle ends by itself once its connection does.
+            self.process.wait(2.0)
+            self.failure = "closed"
         self.process.stop()
 
     def _give_up(self, kind: Failure, message: str) -> EngineError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ class Pool:
         self._servers: dict[str, Future[Server]] = {}
         self._booted: list[Server] = []
         # One thread: servers boot one after another while other cells run.
+        self._booting = threading.Lock()
+        self._closed = False
         self._boots = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boot")
 
     def engine(self, variables: Variables, settings: Settings, *, deadline: float) -> OfflineEngine:
@@ -118,6 +121,8 @@ class Pool:
 
     def close(self) -> None:
         """End all processes, those that still boot as well."""
+        with self._booting:
+            self._closed = True
         self._boots.shutdown(wait=False, cancel_futures=True)
         for host in self._hosts.values():
             host.close()
@@ -175,14 +180,16 @@ class Pool:
             return self._boot_once(variables, settings)
 
     def _boot_once(self, variables: Variables, settings: Settings) -> Server:
-        self.started["servers"] += 1
-        server = Server(
-            self._resolve(settings),
-            variables=variables,
-            log=self._logs / f"server-{self.started['servers']}.log",
-            port=free_port(next(self._ports)),
-        )
-        self._booted.append(server)
+        resolved = self._resolve(settings)
+        with self._booting:
+            if self._closed:
+                msg = "the run is over"
+                raise EngineError(msg, kind=Failure.DIED)
+            self.started["servers"] += 1
+            log = self._logs / f"server-{self.started['servers']}.log"
+            port = free_port(next(self._ports))
+            server = Server(resolved, variables=variables, log=log, port=port)
+            self._booted.append(server)
         server.wait_until_ready()
         _check(settings, server.knobs)
         return server
