@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import vllm_parity
 from vllm_parity import Contract, assert_parity
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "good-batch_invariance.json"
@@ -120,10 +121,11 @@ def test_importing_is_cheap_and_complete() -> None:
         "assert judge(seen).verdict == judge.judge(seen).verdict == 'pass'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    import vllm_parity  # noqa: PLC0415
-
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = vllm_parity.nothing  # type: ignore[attr-defined]
 
 
-
+def test_the_package_judge_is_also_its_function() -> None:
+    observation = vllm_parity.load_observation(EXAMPLE)
+    assert vllm_parity.judge(observation) == vllm_parity.judge.judge(observation)  # type: ignore[attr-defined]
+    assert "judge" in dir(vllm_parity)

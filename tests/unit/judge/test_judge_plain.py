@@ -222,7 +222,7 @@ def test_worst_passes_over_nan_unless_there_is_nothing_else() -> None:
     a, b = output([5], rows({5: "nan"})), output([5], rows({5: -1.0}))
     worst = judged(observation([request(a)], [request(b)])).worst
     assert worst is not None
-    assert worst.abs != worst.abs  # noqa: PLR0124
+    assert worst.abs != worst.abs
     assert worst.ulp is None
     a["logprobs"][0]["7"] = b["logprobs"][0]["7"] = -2.0
     judgement = judged(observation([request(a)], [request(b)]))
