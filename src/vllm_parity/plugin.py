@@ -236,8 +236,12 @@ def _axis(name: str, value: str | None, kind: Any) -> Any:  # noqa: ANN401
 
 
 def _cell(item: pytest.Item) -> Cell | None:
+    """Return the cell that a test runs; others may have a parameter of that name as well."""
     callspec = getattr(item, "callspec", None)
-    return callspec.params.get("cell") if callspec is not None else None
+    if callspec is None or item.get_closest_marker("parity") is None:
+        return None
+    cell: Cell | None = callspec.params.get("cell")
+    return cell
 
 
 def _give_up(error: ParityError) -> None:

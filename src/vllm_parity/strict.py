@@ -31,7 +31,9 @@ def load_toml(path: Path) -> Table:
         msg = f"{path}: no such configuration file"
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # Besides TOMLDecodeError: bytes that are not UTF-8, numbers of thousands of digits, and
+        # thousands of brackets.
         msg = f"{path}: is not TOML: {error}"
     raise ConfigError(msg) from None
 
@@ -60,11 +62,20 @@ class Table:
             return default
         value = self.data[key]
         if kind is float and type(value) is int:
-            value = float(value)
+            value = self._as_float(key, value)
         if type(value) is not kind:
             msg = f"{key} = {value!r} must be {_article(kind)}, not {_article(type(value))}"
             raise self.fail(msg)
         return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """Return a list of strings."""
+        values = self.take(key, list)
+        for value in values:
+            if type(value) is not str:
+                msg = f"{key} = {values!r} must list strings, not {_article(type(value))}"
+                raise self.fail(msg)
+        return tuple(values)
 
     def enum(self, key: str, kind: type[E], default: E = _MISSING) -> E:
         """Return the value of `key` as a member of the axis `kind`."""
@@ -113,6 +124,13 @@ class Table:
         for key in self.data:
             if key not in self._known:
                 raise self.fail(unknown("key", key, self._known))
+
+    def _as_float(self, key: str, value: int) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            msg = f"{key} must be a number, and is too large for one"
+            raise self.fail(msg) from None
 
     def _member(self, key: str, value: Any, kind: type[E]) -> E:  # noqa: ANN401
         try:

@@ -36,6 +36,14 @@ class Switch(StrEnum):
     ON = "on"
 
 
+class Dtype(StrEnum):
+    """What a model computes in. vLLM's `auto` is none: a contract is chosen by it."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
 class Contrast(StrEnum):
     """The one thing in which a cell's two arms differ."""
 

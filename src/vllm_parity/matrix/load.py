@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_parity.configs import config_path
 from vllm_parity.matrix.axes import (
     Contrast,
+    Dtype,
     Execution,
     Family,
     LogprobsMode,
@@ -86,15 +88,17 @@ def load_matrix(path: Path | None = None) -> Matrix:
     """
     root = load_toml(path or config_path("matrix.toml"))
     tiers = {tier: _tier(table) for tier, table in _named(root.table("tiers"), Tier)}
-    families = {family: _family(table) for family, table in _named(root.table("families"), Family)}
+    families = {
+        family: _family(family, table) for family, table in _named(root.table("families"), Family)
+    }
     cells: dict[str, Cell] = {}
     for table in root.tables("cells"):
         for cell in _cells(table):
             if cell.id in cells:
                 msg = f"the cell {cell.id} is there already"
                 raise table.fail(msg)
-            if cell.family not in families:
-                msg = f"family {cell.family!r} has no table [families.{cell.family}]"
+            for needed in _tables_needed(cell, tiers, families):
+                msg = f"the cell {cell.id} needs a table [{needed}]"
                 raise table.fail(msg)
             cells[cell.id] = cell
     root.finish()
@@ -114,15 +118,34 @@ def _tier(table: Table) -> TierSettings:
     return settings
 
 
-def _family(table: Table) -> FamilySettings:
+def _tables_needed(
+    cell: Cell, tiers: dict[Tier, TierSettings], families: dict[Family, FamilySettings]
+) -> Iterable[str]:
+    """Name the tables that a cell refers to and that are not there."""
+    yield from (f"tiers.{tier}" for tier in cell.tiers if tier not in tiers)
+    if cell.family not in families:
+        yield f"families.{cell.family}"
+    elif cell.method is not None and cell.method not in families[cell.family].methods:
+        yield f"families.{cell.family}.methods.{cell.method}"
+
+
+def _family(family: Family, table: Table) -> FamilySettings:
     settings = FamilySettings(
         summary=table.take("summary", str),
         engine=table.table("engine").data,
-        sampling={name: entry.data for name, entry in table.table("sampling").items()},
+        sampling={
+            name: _sampling(family, entry) for name, entry in table.table("sampling").items()
+        },
         methods={str(key): entry.data for key, entry in _named(table.table("methods", {}), Method)},
     )
     table.finish()
     return settings
+
+
+def _sampling(family: Family, table: Table) -> dict[str, Any]:
+    """Return sampling parameters; without a limit nobody could say that an answer is short."""
+    table.take("max_completion_tokens" if family is Family.STREAMING else "max_tokens", int)
+    return table.data
 
 
 def _cells(table: Table) -> list[Cell]:
@@ -135,14 +158,14 @@ def _cells(table: Table) -> list[Cell]:
     }
     contrast = table.enum("contrast", Contrast, FAMILY_CONTRASTS[family][0])
     if contrast not in FAMILY_CONTRASTS[family]:
-        msg = f"contrast: {unknown('value', contrast, FAMILY_CONTRASTS[family])}"
+        msg = f"contrast: {unknown('value', contrast.value, FAMILY_CONTRASTS[family])}"
         raise table.fail(msg)
     fixed: dict[str, Any] = {
         "model": table.take("model", str),
         "tiers": table.enums("tiers", Tier),
-        "dtype": table.take("dtype", str, "float32"),
+        "dtype": table.enum("dtype", Dtype, Dtype.FLOAT32).value,
         "negative_control": table.take("negative_control", bool, default=False),
-        "timeout_s": table.take("timeout_s", float, 300.0),
+        "timeout_s": _seconds(table, "timeout_s", 300.0),
         "engine": table.table("engine", {}).data,
     }
     table.finish()
@@ -152,3 +175,11 @@ def _cells(table: Table) -> list[Cell]:
         Cell(family=family, contrast=contrast, **fixed, **dict(zip(axes, values, strict=True)))
         for values in itertools.product(*axes.values())
     ]
+
+
+def _seconds(table: Table, key: str, default: float) -> float:
+    seconds = table.take(key, float, default)
+    if not (seconds > 0 and math.isfinite(seconds)):
+        msg = f"{key} = {seconds} must be more than 0 and finite"
+        raise table.fail(msg)
+    return seconds

@@ -101,7 +101,7 @@ def _variables(table: Table) -> dict[str, Variable]:
 def _install(table: Table) -> Install:
     install = Install(
         lock=table.take("lock", str),
-        python=tuple(table.take("python", list)),
+        python=table.strings("python"),
         torch=tuple(_torch_source(entry) for entry in table.tables("torch")),
     )
     table.finish()
@@ -110,7 +110,7 @@ def _install(table: Table) -> Install:
 
 def _torch_source(table: Table) -> TorchSource:
     source = TorchSource(
-        packages=tuple(table.take("packages", list)),
+        packages=table.strings("packages"),
         why=table.take("why", str),
         index=table.take("index", str, "") or None,
         lock=table.take("lock", str, "") or None,

@@ -40,7 +40,7 @@ def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
             raise ConfigError(msg)
     chosen = tuple(cell for cell in matrix.cells if _fulfils(cell, wanted))
     if not chosen:
-        wishes = {key: value for key, value in vars(wanted).items() if value}
+        wishes = ", ".join(f"{key} {_shown(value)}" for key, value in vars(wanted).items() if value)
         msg = f"no cell of matrix.toml has {wishes}; see `vllm-parity plan` for those there are"
         raise ConfigError(msg)
     return chosen
@@ -57,3 +57,7 @@ def _fulfils(cell: Cell, wanted: Selection) -> bool:
             or any(fnmatch.fnmatchcase(cell.id, pattern) for pattern in wanted.cells)
         )
     )
+
+
+def _shown(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else " or ".join(value)

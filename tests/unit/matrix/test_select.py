@@ -1,0 +1,76 @@
+"""Selecting cells never ends with nothing, and never loses a wish."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_parity.errors import ConfigError
+from vllm_parity.matrix import Cell, Family, Platform, Selection, Tier, load_matrix, select
+
+MATRIX = load_matrix()
+
+
+def test_no_wish_takes_all_in_order() -> None:
+    assert select(MATRIX, Selection()) == MATRIX.cells
+
+
+@pytest.mark.parametrize("family", Family)
+def test_family(family: Family) -> None:
+    chosen = select(MATRIX, Selection(family=family))
+    assert chosen == tuple(cell for cell in MATRIX.cells if cell.family is family)
+
+
+def test_platform_and_tier() -> None:
+    chosen = select(MATRIX, Selection(platform=Platform.CPU, tier=Tier.SMOKE))
+    assert all(cell.platform is Platform.CPU and Tier.SMOKE in cell.tiers for cell in chosen)
+
+
+def ids(wanted: Selection) -> list[str]:
+    return [cell.id for cell in select(MATRIX, wanted)]
+
+
+def test_groups_of_a_family_are_its_cells() -> None:
+    cells = select(MATRIX, Selection(family=Family.STREAMING))
+    groups = dict.fromkeys(cell.group for cell in cells)
+    found: list[Cell] = []
+    for group in groups:
+        found += select(MATRIX, Selection(family=Family.STREAMING, group=group))
+    assert len(groups) == 2
+    assert sorted(cell.id for cell in found) == sorted(cell.id for cell in cells)
+
+
+def test_id_takes_that_cell_alone() -> None:
+    wanted = "cpu-batch_invariance-text-eager-apc_off"
+    assert ids(Selection(cells=(wanted,))) == [wanted]
+
+
+def test_patterns_add_up_and_other_wishes_narrow_them() -> None:
+    patterns = ("*-image-*", "*-video-eager-*")
+    assert ids(Selection(cells=patterns)) == [
+        "cpu-batch_invariance-image-eager-apc_off",
+        "cpu-batch_invariance-video-eager-apc_off",
+        "cpu-batch_invariance-image-compiled-apc_off",
+    ]
+    assert ids(Selection(cells=patterns, group="compiled-apc_off")) == [
+        "cpu-batch_invariance-image-compiled-apc_off"
+    ]
+
+
+def test_pattern_without_a_cell_is_refused_although_others_match() -> None:
+    with pytest.raises(ConfigError) as caught:
+        select(MATRIX, Selection(cells=("*-image-*", "cpu-streaming-txt-eager-apc_off")))
+    message = str(caught.value)
+    assert message.startswith("--cell: unknown cell 'cpu-streaming-txt-eager-apc_off'; allowed: ")
+    assert message.endswith("; did you mean 'cpu-streaming-text-eager-apc_off'?")
+
+
+def test_nothing_left_is_refused_in_plain_words() -> None:
+    wanted = Selection(
+        platform=Platform.ROCM, tier=Tier.SMOKE, cells=("*-image-*", "*-video-*"), group=None
+    )
+    with pytest.raises(ConfigError) as caught:
+        select(MATRIX, wanted)
+    assert str(caught.value) == (
+        "no cell of matrix.toml has tier smoke, platform rocm, cells *-image-* or *-video-*;"
+        " see `vllm-parity plan` for those there are"
+    )
