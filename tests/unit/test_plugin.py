@@ -19,10 +19,10 @@ from vllm_parity import load_observation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
 ROOT = Path(__file__).parents[2]
 TEXT = "cpu-batch_invariance-text-eager-apc_off"
-
-Run = "Callable[..., subprocess.CompletedProcess[str]]"
 
 
 @pytest.fixture(scope="session")

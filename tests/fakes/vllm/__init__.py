@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -35,7 +36,8 @@ def fault(call: str) -> None:
         return
     if not rest:
         path.unlink()
-    print(f"the fault: {what}", flush=True)
+    sys.stdout.write(f"the fault: {what}\n")
+    sys.stdout.flush()
     if what == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "hang":
