@@ -20,6 +20,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from vllm_parity.engine.fingerprint import visible_variables
+
 __version__ = "0.0.fake"
 
 _calls: Counter[str] = Counter()
@@ -69,7 +71,7 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
             "speculative_config": settings.get("speculative_config"),
         },
         "environment": {"vllm": __version__},
-        "variables": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "")},
+        "variables": visible_variables(),
         "witness": {"compiled_graphs": 0 if settings.get("enforce_eager") else 1},
         "model_runner": "FakeRunner",
         "attention_backend": "FAKE_ATTN",

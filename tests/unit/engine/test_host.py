@@ -77,7 +77,7 @@ def test_death_is_told_with_the_last_lines_of_the_log(host: Host, fake_vllm: Pat
         engine.generate(REQUESTS, together=True)
     assert caught.value.kind is Failure.DIED
     assert "the fault: die" in str(caught.value)
-    assert not host.usable
+    assert "SIGKILL" in str(host.failure)
 
 
 def test_death_between_calls_is_told_at_the_next(host: Host) -> None:
