@@ -30,6 +30,7 @@ from vllm_parity.observation import (
     decode_observation,
     encode_observation,
     load_observation,
+    unpacked,
     write_observation,
 )
 
@@ -48,7 +49,7 @@ def decode(value: Any) -> Observation:
 def test_the_examples_are_what_their_script_makes() -> None:
     sys.path.insert(0, str(DATA))
     try:
-        from make import examples  # type: ignore[import-not-found] # noqa: PLC0415
+        from make import examples  # noqa: PLC0415
     finally:
         sys.path.remove(str(DATA))
     assert {family: document(family) for family in FAMILIES} == examples()
@@ -120,6 +121,17 @@ def test_float32_survives_to_the_last_bit(value: float) -> None:
     assert np.float32(msgspec.json.decode(text)).view(np.uint32) == np.float32(value).view(
         np.uint32
     )
+
+
+def test_what_came_over_the_wire_stays_packed_until_it_is_looked_at() -> None:
+    arms = decode(document("streaming")).arms
+    assert arms.reference is not None
+    (request,) = arms.reference.requests
+    plain = document("streaming")["arms"]["reference"]["requests"][0]["response"]
+    assert request.response == plain
+    assert unpacked(request.response) == unpacked(plain) == plain
+    assert repr(request.response) == f"Packed({plain!r})"
+    assert request.events is None
 
 
 # Complaints

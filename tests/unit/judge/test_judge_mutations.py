@@ -1,4 +1,4 @@
-"""The mutation proof: no field of a good example can change unnoticed, but for those listed here."""
+"""The mutation proof: no field of a good example changes unnoticed, but for those listed."""
 
 from __future__ import annotations
 
@@ -108,8 +108,10 @@ HARMLESS: list[tuple[str, str, str, str]] = [
     (
         "spec_decode|streaming",
         r"arms\.control\.requests(\.0(\.id|\.outputs.*|\.response.*)?)?",
-        "null|drop|truncate|bit|swap|reverse|duplicate"
-        "|rename (token_ids|logprobs|logprob|content|choices|id|21|22|23|24)",
+        (
+            "null|drop|truncate|bit|swap|reverse|duplicate"
+            "|rename (token_ids|logprobs|logprob|content|choices|id|21|22|23|24)"
+        ),
         "a control with missing data counts as none",
     ),
     (
@@ -177,8 +179,10 @@ HARMLESS: list[tuple[str, str, str, str]] = [
     ),
     (
         "streaming",
-        r".*\.(0\.response\.choices\.0\.logprobs\.content\.2|events\.8\..*\.content\.0)"
-        r"(\.top_logprobs(\.0(\.logprob)?)?)?",
+        (
+            r".*\.(0\.response\.choices\.0\.logprobs\.content\.2|events\.8\..*\.content\.0)"
+            r"(\.top_logprobs(\.0(\.logprob)?)?)?"
+        ),
         "null|drop|truncate|rename (top_logprobs|logprob)",
         "this list has the generated token alone, once more",
     ),
