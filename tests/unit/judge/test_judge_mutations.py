@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 
 import pytest
-from making import FAMILIES, Json, good, verdict
+from making import DATA, FAMILIES, Json, good, verdict
 from mutations import mutations
 
 from vllm_parity.errors import FormatError
@@ -212,6 +213,16 @@ def outcome(document: Json) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_good_example_passes(family: str) -> None:
     assert verdict(good(family)) == ("pass", set())
+
+
+VERDICTS = json.loads((DATA / "verdicts.json").read_bytes())
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_mutated_examples(name: str) -> None:
+    document = json.loads((DATA / f"mutated-{name}.json").read_bytes())
+    expected, codes = VERDICTS[name]
+    assert verdict(document) == (expected, set(codes))
 
 
 @functools.cache
