@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -71,7 +71,7 @@ _GROUP = 1 << 10
 TokenId = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class _WireOutput(msgspec.Struct):
+class _WireOutput(msgspec.Struct, gc=False):
     index: int
     token_ids: list[TokenId] | None = None
     text: str | None = None
@@ -79,7 +79,7 @@ class _WireOutput(msgspec.Struct):
     logprobs: Rows | None = None
 
 
-class _WireRequest(msgspec.Struct):
+class _WireRequest(msgspec.Struct, gc=False):
     id: str
     expect_tokens: Count | None = None
     prompt_tokens: Count | None = None
@@ -182,7 +182,7 @@ def check_observation(observation: Observation) -> None:
         if arm is None:
             continue
         place = f"at $.arms.{name}.requests"
-        _no_twins((request.id for request in arm.requests), place, "id")
+        _no_twins([request.id for request in arm.requests], place, "id")
         needed = ["outputs"]
         if observation.family is Family.STREAMING:
             needed = ["events", "done", "after_done"] if name == "candidate" else ["response"]
@@ -195,25 +195,24 @@ def check_observation(observation: Observation) -> None:
 
 
 def _check_outputs(outputs: Sequence[Output], place: str) -> None:
-    _no_twins((output.index for output in outputs), place, "index")
+    if len(outputs) > 1:
+        _no_twins([output.index for output in outputs], place, "index")
     for position, output in enumerate(outputs):
-        if output.token_ids is None or output.logprobs is None:
-            continue
-        if len(output.logprobs) > len(output.token_ids):
+        ids, logprobs = output.token_ids, output.logprobs
+        if ids is not None and logprobs is not None and len(logprobs) > len(ids):
             msg = (
                 f"{place}[{position}].logprobs: expected at most one mapping for each of "
-                f"{len(output.token_ids)} token ids, got {len(output.logprobs)}"
+                f"{len(ids)} token ids, got {len(logprobs)}"
             )
             raise FormatError(msg)
 
 
-def _no_twins(keys: Iterable[object], place: str, name: str) -> None:
-    seen = set()
-    for position, key in enumerate(keys):
-        if key in seen:
-            msg = f"{place}[{position}].{name}: expected each {name} once, got {key!r} again"
-            raise FormatError(msg)
-        seen.add(key)
+def _no_twins(keys: Sequence[str | int], place: str, name: str) -> None:
+    if len({*keys}) == len(keys):
+        return
+    position = next(at for at, key in enumerate(keys) if key in keys[:at])
+    msg = f"{place}[{position}].{name}: expected each {name} once, got {keys[position]!r} again"
+    raise FormatError(msg)
 
 
 def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:

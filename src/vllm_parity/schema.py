@@ -98,7 +98,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in {Kind.BITWISE, Kind.CLOSE}
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One completion of a request. What was not returned is None."""
 
     index: int
@@ -137,7 +137,7 @@ def unpacked(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value.unpack() if isinstance(value, Packed) else value
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One request of an arm: with `outputs`, or with what came over the wire.
 
     A streaming cell has `response` in its reference (and control), and `events`, `done` and

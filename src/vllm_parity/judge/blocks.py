@@ -7,8 +7,7 @@ any that turns out to have more to tell is compared again by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ POSITIONS = 1 << 15
 """Enough for numpy's own cost not to matter, and little enough to stay in a cache."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """One output of both arms."""
 
     place: Place
