@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_parity.errors import FormatError
@@ -30,6 +30,7 @@ from vllm_parity.observation import (
     decode_observation,
     encode_observation,
     load_observation,
+    unpacked,
     write_observation,
 )
 
@@ -48,10 +49,14 @@ def decode(value: Any) -> Observation:
 def test_the_examples_are_what_their_script_makes() -> None:
     sys.path.insert(0, str(DATA))
     try:
-        from make import examples  # type: ignore[import-not-found] # noqa: PLC0415
+        from make import examples, mutated  # noqa: PLC0415
     finally:
         sys.path.remove(str(DATA))
     assert {family: document(family) for family in FAMILIES} == examples()
+    verdicts = json.loads((DATA / "verdicts.json").read_bytes())
+    assert verdicts == {name: [made[1], made[2]] for name, made in mutated().items()}
+    for name, made in mutated().items():
+        assert json.loads((DATA / f"mutated-{name}.json").read_bytes()) == made[0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -114,12 +119,24 @@ def test_numbers_that_json_has_no_word_for() -> None:
     assert again.requests[0].outputs[0].logprobs == Logprobs(rows)
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_float32_survives_to_the_last_bit(value: float) -> None:
     text = msgspec.json.encode(written(value))
     assert np.float32(msgspec.json.decode(text)).view(np.uint32) == np.float32(value).view(
         np.uint32
     )
+
+
+def test_what_came_over_the_wire_stays_packed_until_it_is_looked_at() -> None:
+    arms = decode(document("streaming")).arms
+    assert arms.reference is not None
+    (request,) = arms.reference.requests
+    plain = document("streaming")["arms"]["reference"]["requests"][0]["response"]
+    assert request.response == plain
+    assert unpacked(request.response) == unpacked(plain) == plain
+    assert repr(request.response) == f"Packed({plain!r})"
+    assert request.events is None
 
 
 # Complaints

@@ -1,12 +1,13 @@
-"""The mutation proof: no field of a good example can change unnoticed, but for those listed here."""
+"""The mutation proof: no field of a good example changes unnoticed, but for those listed."""
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 
 import pytest
-from making import FAMILIES, Json, good, verdict
+from making import DATA, FAMILIES, Json, good, verdict
 from mutations import mutations
 
 from vllm_parity.errors import FormatError
@@ -108,8 +109,10 @@ HARMLESS: list[tuple[str, str, str, str]] = [
     (
         "spec_decode|streaming",
         r"arms\.control\.requests(\.0(\.id|\.outputs.*|\.response.*)?)?",
-        "null|drop|truncate|bit|swap|reverse|duplicate"
-        "|rename (token_ids|logprobs|logprob|content|choices|id|21|22|23|24)",
+        (
+            "null|drop|truncate|bit|swap|reverse|duplicate"
+            "|rename (token_ids|logprobs|logprob|content|choices|id|21|22|23|24)"
+        ),
         "a control with missing data counts as none",
     ),
     (
@@ -177,8 +180,10 @@ HARMLESS: list[tuple[str, str, str, str]] = [
     ),
     (
         "streaming",
-        r".*\.(0\.response\.choices\.0\.logprobs\.content\.2|events\.8\..*\.content\.0)"
-        r"(\.top_logprobs(\.0(\.logprob)?)?)?",
+        (
+            r".*\.(0\.response\.choices\.0\.logprobs\.content\.2|events\.8\..*\.content\.0)"
+            r"(\.top_logprobs(\.0(\.logprob)?)?)?"
+        ),
         "null|drop|truncate|rename (top_logprobs|logprob)",
         "this list has the generated token alone, once more",
     ),
@@ -208,6 +213,16 @@ def outcome(document: Json) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_good_example_passes(family: str) -> None:
     assert verdict(good(family)) == ("pass", set())
+
+
+VERDICTS = json.loads((DATA / "verdicts.json").read_bytes())
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_mutated_examples(name: str) -> None:
+    document = json.loads((DATA / f"mutated-{name}.json").read_bytes())
+    expected, codes = VERDICTS[name]
+    assert verdict(document) == (expected, set(codes))
 
 
 @functools.cache
