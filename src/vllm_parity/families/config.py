@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vllm_parity.configs import config_path
 from vllm_parity.contracts import load_contracts
 from vllm_parity.errors import ConfigError
 from vllm_parity.families.plan import Config
@@ -27,12 +28,17 @@ def load_config(matrix: Path | None = None) -> Config:
         models=load_models(),
         contracts=load_contracts(),
     )
+    file = matrix or config_path("matrix.toml")
     for cell in config.matrix.cells:
         try:
-            find_model(cell.model, config.models)
+            model = find_model(cell.model, config.models)
         except ConfigError as error:
-            msg = f"matrix.toml: the cell {cell.id}: {error}"
+            msg = f"{file}: the cell {cell.id}: {error}"
             raise ConfigError(msg) from None
+        if cell.medium not in list(model.modalities):
+            takes = ", ".join(model.modalities)
+            msg = f"{file}: the cell {cell.id}: {cell.model} takes {takes}, not {cell.medium}"
+            raise ConfigError(msg)
         if cell.platform not in config.platforms:
             msg = f"platforms.toml: no table [{cell.platform}], which the cell {cell.id} needs"
             raise ConfigError(msg)

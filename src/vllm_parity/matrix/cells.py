@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.matrix.axes import Contrast, Execution, Family, Platform, Switch, Tier
+from vllm_parity.matrix.axes import Contrast, Execution, Family, Platform, Switch, Tier, Transport
 
 if TYPE_CHECKING:
-    from vllm_parity.matrix.axes import LogprobsMode, Method, Modality, Transport
+    from vllm_parity.matrix.axes import LogprobsMode, Method, Modality
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,13 @@ class Cell:
         """The values of the family's own axes."""
         values = (self.modality, self.method, self.logprobs_mode, self.transport)
         return tuple(value for value in values if value is not None)
+
+    @property
+    def medium(self) -> str:
+        """What the cell's requests carry, and so the model must take."""
+        if self.transport is not None:
+            return "text" if self.transport is Transport.TEXT else "audio"
+        return self.modality or "text"
 
     @property
     def group(self) -> str:

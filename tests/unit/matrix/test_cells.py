@@ -84,6 +84,16 @@ def test_variant_holds_the_values_of_the_family_alone() -> None:
     ]
 
 
+def test_medium_is_what_the_requests_carry() -> None:
+    text = replace(AUDIO, transport=Transport.TEXT)
+    assert [cell.medium for cell in (IMAGE, NGRAM, AUDIO, text)] == [
+        "image",
+        "text",
+        "audio",
+        "text",
+    ]
+
+
 def test_cells_can_be_counted_in_sets() -> None:
     assert len({IMAGE, replace(IMAGE), NGRAM, replace(IMAGE, engine={"seed": 1})}) == 3
 
