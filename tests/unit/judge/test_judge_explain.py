@@ -68,7 +68,8 @@ def test_a_divergence_has_all_that_ends_an_argument() -> None:
     command = "nox -s 'cpu_batch_invariance(text)' -- --cell cpu-test"
     text = explained(big({**CLOSE, "name": "cpu-batch-float32"}), command)
     for expected in (
-        "DIVERGED  cpu-test  (batch_invariance on cpu, batch_size 1 against 4)",
+        "DIVERGED  cpu-test  (batch_invariance on cpu)\n",
+        "batch_size: 1 in the reference, 4 in the candidate",
         "close: abs(a - b) <= 0.001 + 0.0 * abs(a), ties within 0.001  (named cpu-batch-float32",
         "request text-0, output 0, position 200: token 200 in the reference is 777",
         "...'Tell me a story about numbers.'",
@@ -190,7 +191,7 @@ def test_noise() -> None:
 def test_an_arm_that_is_missing() -> None:
     made = good("spec_decode")
     made["arms"]["candidate"] = None
-    assert "(spec_decode on cuda, speculative_config)" in explained(made)
+    assert "contrast          speculative_config\n" in explained(made)
 
 
 def test_a_divergence_without_a_partner() -> None:
