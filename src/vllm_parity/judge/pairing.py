@@ -82,5 +82,8 @@ def _both(knob: str, left: Arm, right: Arm) -> str:
 
 def shown(value: object) -> str:
     """Return a knob's value as text of a bearable length."""
-    text = "null" if value is None else repr(value)
+    try:
+        text = "null" if value is None else repr(value)
+    except RecursionError:
+        text = "something nested very deeply"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
