@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -29,9 +29,11 @@ from vllm_parity.schema import (
     Kind,
     Observation,
     Output,
+    Packed,
     Platform,
     Request,
     Rows,
+    unpacked,
 )
 
 __all__ = [
@@ -44,12 +46,14 @@ __all__ = [
     "Kind",
     "Observation",
     "Output",
+    "Packed",
     "Platform",
     "Request",
     "check_observation",
     "decode_observation",
     "encode_observation",
     "load_observation",
+    "unpacked",
     "write_observation",
 ]
 
@@ -64,15 +68,18 @@ _GROUP = 1 << 10
 # columns at once: so the whole file is never in memory as Python objects.
 
 
-class _WireOutput(msgspec.Struct):
+TokenId = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _WireOutput(msgspec.Struct, gc=False):
     index: int
-    token_ids: list[int] | None = None
+    token_ids: list[TokenId] | None = None
     text: str | None = None
     finish_reason: str | None = None
     logprobs: Rows | None = None
 
 
-class _WireRequest(msgspec.Struct):
+class _WireRequest(msgspec.Struct, gc=False):
     id: str
     expect_tokens: Count | None = None
     prompt_tokens: Count | None = None
@@ -82,6 +89,11 @@ class _WireRequest(msgspec.Struct):
     events: list[Any] | None = None
     done: bool | None = None
     after_done: Count | None = None
+
+
+class _WirePayload(msgspec.Struct):
+    response: msgspec.Raw = msgspec.Raw()
+    events: msgspec.Raw = msgspec.Raw()
 
 
 class _WireArm(msgspec.Struct):
@@ -114,6 +126,7 @@ class _WireObservation(msgspec.Struct):
 
 _head_decoder = msgspec.json.Decoder(_WireObservation)
 _request_decoder = msgspec.json.Decoder(_WireRequest)
+_payload_decoder = msgspec.json.Decoder(_WirePayload)
 
 
 def load_observation(path: str | os.PathLike[str]) -> Observation:
@@ -169,7 +182,7 @@ def check_observation(observation: Observation) -> None:
         if arm is None:
             continue
         place = f"at $.arms.{name}.requests"
-        _no_twins((request.id for request in arm.requests), place, "id")
+        _no_twins([request.id for request in arm.requests], place, "id")
         needed = ["outputs"]
         if observation.family is Family.STREAMING:
             needed = ["events", "done", "after_done"] if name == "candidate" else ["response"]
@@ -182,25 +195,24 @@ def check_observation(observation: Observation) -> None:
 
 
 def _check_outputs(outputs: Sequence[Output], place: str) -> None:
-    _no_twins((output.index for output in outputs), place, "index")
+    if len(outputs) > 1:
+        _no_twins([output.index for output in outputs], place, "index")
     for position, output in enumerate(outputs):
-        if output.token_ids is None or output.logprobs is None:
-            continue
-        if len(output.logprobs) > len(output.token_ids):
+        ids, logprobs = output.token_ids, output.logprobs
+        if ids is not None and logprobs is not None and len(logprobs) > len(ids):
             msg = (
                 f"{place}[{position}].logprobs: expected at most one mapping for each of "
-                f"{len(output.token_ids)} token ids, got {len(output.logprobs)}"
+                f"{len(ids)} token ids, got {len(logprobs)}"
             )
             raise FormatError(msg)
 
 
-def _no_twins(keys: Iterable[object], place: str, name: str) -> None:
-    seen = set()
-    for position, key in enumerate(keys):
-        if key in seen:
-            msg = f"{place}[{position}].{name}: expected each {name} once, got {key!r} again"
-            raise FormatError(msg)
-        seen.add(key)
+def _no_twins(keys: Sequence[str | int], place: str, name: str) -> None:
+    if len({*keys}) == len(keys):
+        return
+    position = next(at for at, key in enumerate(keys) if key in keys[:at])
+    msg = f"{place}[{position}].{name}: expected each {name} once, got {keys[position]!r} again"
+    raise FormatError(msg)
 
 
 def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:
@@ -211,6 +223,9 @@ def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:
     rows = 0
     for number, raw in enumerate(wire.requests):
         request = _decode(_request_decoder, raw, name, f"{place}.requests[{number}]")
+        if request.response is not None or request.events is not None:
+            # It was decoded to see that it can be; it is kept as it came.
+            _pack(request, raw)
         group.append(request)
         rows += sum(len(output.logprobs or ()) for output in request.outputs or ())
         if rows >= _GROUP:
@@ -218,6 +233,13 @@ def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:
             group, rows = [], 0
     requests += _requests(group, name, f"{place}.requests")
     return Arm(knobs=wire.knobs, witness=wire.witness, requests=requests)
+
+
+def _pack(request: _WireRequest, raw: msgspec.Raw) -> None:
+    payload = _payload_decoder.decode(raw)
+    for field in ("response", "events"):
+        if getattr(request, field) is not None:
+            setattr(request, field, Packed(getattr(payload, field)))
 
 
 def _requests(group: list[_WireRequest], name: str, place: str) -> list[Request]:
@@ -320,6 +342,7 @@ def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return a value as JSON has it: structs as objects, and no float without a literal."""
+    value = unpacked(value)
     if isinstance(value, msgspec.Struct):
         fields = {
             field.name: getattr(value, field.name)

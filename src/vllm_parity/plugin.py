@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _CELLS: pytest.StashKey[tuple[Cell, ...]] = pytest.StashKey()
 _CONFIG: pytest.StashKey[Config] = pytest.StashKey()
+_ERROR: pytest.StashKey[ParityError] = pytest.StashKey()
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
@@ -57,17 +58,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test the cells of its family, or the stand-in None, which is deselected later."""
+    """Give a test the cells of its family, or the stand-in None, which is deselected later.
+
+    A mistake in the options or the matrix is kept until all is collected: here it would look like
+    one in the test.
+    """
     mark = metafunc.definition.get_closest_marker("parity")
     if mark is None:
         return
     family = Family(mark.kwargs["family"])
-    cells = [cell for cell in _selected(metafunc.config) if cell.family is family]
+    try:
+        cells = [cell for cell in _selected(metafunc.config) if cell.family is family]
+    except ParityError as error:
+        metafunc.config.stash[_ERROR] = error
+        cells = []
     metafunc.parametrize("cell", cells or [None], ids=[cell.id for cell in cells] or ["none"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out the tests of families of which no cell was selected."""
+    if _ERROR in config.stash:
+        _give_up(config.stash[_ERROR])
     idle = [item for item in items if _cell(item) is None and item.get_closest_marker("parity")]
     if idle:
         config.hook.pytest_deselected(items=idle)
@@ -209,11 +220,8 @@ def _selected(config: pytest.Config) -> tuple[Cell, ...]:
     if _CELLS not in config.stash:
         from vllm_parity.families import load_config
 
-        try:
-            config.stash[_CONFIG] = load_config(config.option.matrix)
-            config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, _selection(config))
-        except ParityError as error:
-            _give_up(error)
+        config.stash[_CONFIG] = load_config(config.option.matrix)
+        config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, _selection(config))
     return config.stash[_CELLS]
 
 

@@ -98,7 +98,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in {Kind.BITWISE, Kind.CLOSE}
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One completion of a request. What was not returned is None."""
 
     index: int
@@ -108,11 +108,40 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: Sequence[Mapping[int, float]] | None = None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Packed:
+    """JSON that came over the wire, as the bytes of its file: unpacked only while it is looked at.
+
+    Unpacked, a stream takes six times the memory of its text.
+    """
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: msgspec.Raw) -> None:
+        self._raw = raw
+
+    def unpack(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value itself, made anew each time."""
+        return msgspec.json.decode(self._raw)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.unpack() == unpacked(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Packed({self.unpack()!r})"
+
+
+def unpacked(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value that may be packed as it is."""
+    return value.unpack() if isinstance(value, Packed) else value
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One request of an arm: with `outputs`, or with what came over the wire.
 
     A streaming cell has `response` in its reference (and control), and `events`, `done` and
-    `after_done` in its candidate.
+    `after_done` in its candidate. Those that were read from a file are packed: see `unpacked`.
     """
 
     id: str
@@ -121,8 +150,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_tail: str | None = None
     """The end of the prompt, for people; never judged."""
     outputs: Sequence[Output] | None = None
-    response: dict[str, Any] | None = None
-    events: list[Any] | None = None
+    response: dict[str, Any] | Packed | None = None
+    events: list[Any] | Packed | None = None
     done: bool | None = None
     after_done: Count | None = None
 

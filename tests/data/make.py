@@ -6,6 +6,7 @@ They are small and complete: every field that the format knows is in one of them
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def output(index: int, ids: list[int], start: float, text: str) -> dict[str, Any
 
 def document(cell: str, family: str, contract: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Return what all examples share."""
-    return {
+    made = {
         "schema": "vllm-parity.observation/1",
         "cell": cell,
         "family": family,
@@ -53,6 +54,9 @@ def document(cell: str, family: str, contract: dict[str, Any], **more: Any) -> d
         "error": None,
         "not_run": None,
     }
+    # The arms are made of the same parts; in a file each has its own.
+    copied: dict[str, Any] = json.loads(json.dumps(made))
+    return copied
 
 
 def batch_invariance() -> dict[str, Any]:
@@ -259,7 +263,116 @@ def examples() -> dict[str, dict[str, Any]]:
     return {example["family"]: example for example in made}
 
 
+def first(example: dict[str, Any], arm: str) -> Any:
+    """Return the first request of an arm."""
+    return example["arms"][arm]["requests"][0]
+
+
+Made = Iterator[tuple[str, dict[str, Any], str, list[str]]]
+
+
+def mutated_batch_invariance() -> Made:
+    """Return examples of this family with one thing wrong."""
+    example = batch_invariance()
+    first(example, "candidate")["outputs"][0]["logprobs"][2]["13"] -= 2.0**-24
+    yield "one-bit", example, "diverged", ["logprob"]
+
+    example = batch_invariance()
+    rows_ = first(example, "candidate")["outputs"][1]["logprobs"]
+    rows_[0]["101"] = rows_[0].pop("100")
+    yield "other-member", example, "diverged", ["alternatives"]
+
+    example = batch_invariance()
+    first(example, "candidate")["outputs"][0]["logprobs"] = None
+    yield "no-logprobs", example, "unverified", ["missing_logprobs"]
+
+    example = batch_invariance()
+    del example["arms"]["candidate"]["witness"]["graph_replays"]
+    yield "no-graphs", example, "unverified", ["witness"]
+
+    example = batch_invariance()
+    example["arms"]["candidate"]["knobs"]["dtype"] = "float16"
+    yield "two-knobs", example, "invalid_pair", ["extra_knob"]
+
+    example = batch_invariance()
+    for name in ("reference", "candidate"):
+        for request in example["arms"][name]["requests"]:
+            for output_ in request["outputs"]:
+                for token, row in zip(output_["token_ids"], output_["logprobs"], strict=True):
+                    row[str(token)] = 0.0
+    yield "no-signal", example, "unverified", ["no_signal"]
+
+
+def mutated_spec_decode() -> Made:
+    """Return examples of this family with one thing wrong."""
+    example = spec_decode()
+    example["contract"]["tie_gap"] = 0.0
+    yield "no-tie", example, "diverged", ["token_flip"]
+
+    example = spec_decode()
+    for name in ("reference", "candidate", "control"):
+        request = first(example, name)
+        request["expect_tokens"] = 5
+    yield "short", example, "unverified", ["short", "min_compared"]
+
+    example = spec_decode()
+    for name in ("candidate", "control"):
+        first(example, name)["outputs"][0]["logprobs"][0]["21"] = -0.75
+    yield "noise", example, "noisy", ["logprob", "control"]
+
+    example = spec_decode()
+    first(example, "candidate")["outputs"][0]["logprobs"][1]["22"] = "nan"
+    yield "nan", example, "diverged", ["nonfinite"]
+
+    example = spec_decode()
+    example["error"] = {"arm": "candidate", "kind": "timeout", "message": "no step for 600 s"}
+    example["arms"]["candidate"] = None
+    yield "hang", example, "error", ["engine"]
+
+    example = spec_decode()
+    example["not_run"] = "needs a GPU with 24 GiB"
+    example["arms"] = None
+    yield "no-gpu", example, "not_run", []
+
+
+def mutated_streaming() -> Made:
+    """Return examples of this family with one thing wrong."""
+    example = streaming()
+    events = first(example, "candidate")["events"]
+    events[5]["choices"][0]["delta"]["content"] = " \ufffd"
+    yield "split-character", example, "diverged", ["detokenize"]
+
+    example = streaming()
+    del first(example, "candidate")["events"][8:]
+    first(example, "candidate")["done"] = False
+    yield "cut-off", example, "unverified", ["truncated_stream"]
+
+    example = streaming()
+    first(example, "candidate")["events"].insert(4, {"error": {"message": "out of memory"}})
+    yield "error-event", example, "diverged", ["protocol"]
+
+    example = streaming()
+    first(example, "candidate")["events"][9]["usage"]["completion_tokens"] = 6
+    yield "usage", example, "diverged", ["usage"]
+
+
+def mutated() -> dict[str, tuple[dict[str, Any], str, list[str]]]:
+    """Return every mutated example by name: document, verdict and reason codes."""
+    made = (mutated_batch_invariance(), mutated_spec_decode(), mutated_streaming())
+    return {
+        name: (example, verdict, sorted(codes))
+        for family in made
+        for name, example, verdict, codes in family
+    }
+
+
 if __name__ == "__main__":
-    for family, example in examples().items():
-        text = json.dumps(example, indent=1, ensure_ascii=False)
-        (HERE / f"good-{family}.json").write_text(text + "\n", encoding="utf-8")
+    for stem, document_ in {f"good-{family}": made for family, made in examples().items()}.items():
+        text = json.dumps(document_, indent=1, ensure_ascii=False)
+        (HERE / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+    verdicts = {}
+    for stem, (document_, verdict_, codes_) in mutated().items():
+        text = json.dumps(document_, ensure_ascii=False)
+        (HERE / f"mutated-{stem}.json").write_text(text + "\n", encoding="utf-8")
+        verdicts[stem] = [verdict_, codes_]
+    (HERE / "verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")

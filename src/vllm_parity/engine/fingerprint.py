@@ -9,9 +9,14 @@ import re
 from pathlib import Path
 
 _PACKAGES = ("torch", "transformers", "numpy", "triton", "numba", "xgrammar")
-_LIBRARIES = re.compile(r"^(VLLM|OMP|MKL|KMP|OPENBLAS|DNNL|ONEDNN|TORCH|PYTORCH|CUBLAS|NCCL|HIP)_")
+_LIBRARIES = re.compile(
+    r"^(VLLM|HF|TRANSFORMERS|TORCH\w*|PYTORCH|TRITON|FLASHINFER"  # vLLM and what it is made of
+    r"|OMP|GOMP|KMP|MKL|OPENBLAS|DNNL|ONEDNN|MALLOC"  # CPU libraries
+    r"|CUDA|CUDNN|CUBLAS|NCCL|HIP\w*|HSA|ROC\w*|RCCL|MIOPEN|TENSILE)_"  # GPU libraries
+)
 _PRIVATE = re.compile(
-    r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|KEY|TOKEN|SECRET|PASS|IDENT|_PARITY_"
+    r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|ENDPOINT|KEY|TOKEN|SECRET|PASS"
+    r"|IDENT|_PARITY_"
 )
 
 

@@ -31,13 +31,9 @@ class Host:
             )
         self._connection = ours
         self.failure: str | None = None
+        """Why the worker can no longer be asked; None while it can."""
         self.deadline = math.inf
         """By when the cell at hand must be done, on :func:`time.monotonic`'s clock."""
-
-    @property
-    def usable(self) -> bool:
-        """Whether the worker can still be asked."""
-        return self.failure is None
 
     def ask(self, call: str, **arguments: Any) -> Any:  # noqa: ANN401
         """Have the worker do something, and return its result.
@@ -66,11 +62,13 @@ class Host:
             raise EngineError(self._with_log(str(answer["error"])), kind=Failure.REFUSED)
         return answer["result"]
 
-    def close(self) -> None:
-        """End the worker."""
-        self.failure = self.failure or "closed"
+    def close(self, reason: str = "the run is over") -> None:
+        """End the worker; `reason` is why the host is of no more use, unless it failed before."""
         self._connection.close()
-        self.process.wait(2.0)
+        if self.failure is None:
+            # A worker that is idle ends by itself once its connection does.
+            self.process.wait(2.0)
+            self.failure = reason
         self.process.stop()
 
     def _give_up(self, kind: Failure, message: str) -> EngineError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ class Pool:
         self._servers: dict[str, Future[Server]] = {}
         self._booted: list[Server] = []
         # One thread: servers boot one after another while other cells run.
+        self._booting = threading.Lock()
+        self._closed = False
         self._boots = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boot")
 
     def engine(self, variables: Variables, settings: Settings, *, deadline: float) -> OfflineEngine:
@@ -77,18 +80,25 @@ class Pool:
         key = key_of(variables, settings)
         if key in self._failed:
             raise self._failed[key]
-        host = self._host(variables)
-        host.deadline = deadline
+        host = self._host(variables, deadline)
         if (host, key) in self._engines:
             return self._engines[host, key]
         try:
-            engine = self._start(host, settings)
-        except EngineError as first:
-            if first.kind not in _RETRIED:
+            engine = self._start(host, variables, settings)
+        except EngineError as error:
+            if error.kind not in _RETRIED:
                 raise
-            self._note("an engine did not start and was tried again in a fresh host", first)
-            engine = self._start_afresh(variables, settings, deadline)
-        self._engines[engine.host, key] = engine
+            # What a failed start leaves behind in its process nobody knows.
+            host.close(f"an engine did not start in it: {error.headline}")
+            host = self._host(variables, deadline)
+            try:
+                engine = self._start(host, variables, settings)
+            except EngineError as second:
+                host.close(f"an engine did not start in it: {second.headline}")
+                if second.kind in _RETRIED:
+                    self._failed[key] = second
+                raise
+        self._engines[host, key] = engine
         return engine
 
     def boot(self, variables: Variables, settings: Settings) -> None:
@@ -118,6 +128,8 @@ class Pool:
 
     def close(self) -> None:
         """End all processes, those that still boot as well."""
+        with self._booting:
+            self._closed = True
         self._boots.shutdown(wait=False, cancel_futures=True)
         for host in self._hosts.values():
             host.close()
@@ -125,44 +137,26 @@ class Pool:
             server.close()
         self._boots.shutdown(wait=True)
 
-    def _host(self, variables: Variables) -> Host:
+    def _host(self, variables: Variables, deadline: float) -> Host:
         environment = key_of(variables)
         host = self._hosts.get(environment)
-        if host is None or not host.usable:
+        if host is None or host.failure:
             if host is not None:
                 self.incidents.append(f"a host was replaced: {host.failure}")
-            host = self._hosts[environment] = self._new_host(variables)
+            self.started["hosts"] += 1
+            self.stage("starting a host")
+            log = self._logs / f"host-{self.started['hosts']}.log"
+            host = self._hosts[environment] = Host(variables=variables, log=log)
+        host.deadline = deadline
         return host
 
-    def _new_host(self, variables: Variables) -> Host:
-        self.started["hosts"] += 1
-        self.stage("starting a host")
-        return Host(variables=variables, log=self._logs / f"host-{self.started['hosts']}.log")
-
-    def _start(self, host: Host, settings: Settings) -> OfflineEngine:
+    def _start(self, host: Host, variables: Variables, settings: Settings) -> OfflineEngine:
         self.started["engines"] += 1
         self.stage("starting an engine")
         name = key_of(settings)
         described = host.ask("start", key=name, settings=self._resolve(settings))
         engine = OfflineEngine(host, name, described)
-        _check(settings, engine.knobs)
-        return engine
-
-    def _start_afresh(
-        self, variables: Variables, settings: Settings, deadline: float
-    ) -> OfflineEngine:
-        """Start an engine in a new host, which takes the old one's place only if that works."""
-        fresh = self._new_host(variables)
-        fresh.deadline = deadline
-        try:
-            engine = self._start(fresh, settings)
-        except EngineError as second:
-            fresh.close()
-            if second.kind in _RETRIED:
-                self._failed[key_of(variables, settings)] = second
-            raise
-        self._hosts[key_of(variables)].close()
-        self._hosts[key_of(variables)] = fresh
+        _check(variables, settings, engine.knobs)
         return engine
 
     def _boot(self, variables: Variables, settings: Settings) -> Server:
@@ -171,27 +165,28 @@ class Pool:
         except EngineError as first:
             if first.kind not in _RETRIED:
                 raise
-            self._note("a server did not start and was tried again", first)
+            self.incidents.append(f"a server was tried again: {first.headline}")
             return self._boot_once(variables, settings)
 
     def _boot_once(self, variables: Variables, settings: Settings) -> Server:
-        self.started["servers"] += 1
-        server = Server(
-            self._resolve(settings),
-            variables=variables,
-            log=self._logs / f"server-{self.started['servers']}.log",
-            port=free_port(next(self._ports)),
-        )
-        self._booted.append(server)
+        resolved = self._resolve(settings)
+        with self._booting:
+            if self._closed:
+                msg = "the run is over"
+                raise EngineError(msg, kind=Failure.DIED)
+            self.started["servers"] += 1
+            log = self._logs / f"server-{self.started['servers']}.log"
+            port = free_port(next(self._ports))
+            server = Server(resolved, variables=variables, log=log, port=port)
+            self._booted.append(server)
         server.wait_until_ready()
-        _check(settings, server.knobs)
+        _check(variables, settings, server.knobs)
         return server
 
-    def _note(self, what: str, error: EngineError) -> None:
-        self.incidents.append(f"{what}: {error.headline}")
 
-
-def _check(settings: Settings, knobs: dict[str, Any]) -> None:
-    if refusals := unmet(settings, knobs):
+def _check(variables: Variables, settings: Settings, knobs: dict[str, Any]) -> None:
+    refusals = unmet(settings, knobs)
+    refusals += [f"{name} was lost" for name in variables if f"env.{name}" not in knobs]
+    if refusals:
         msg = "a setting did not take effect: " + "; ".join(refusals)
         raise EngineError(msg, kind=Failure.SETTING)

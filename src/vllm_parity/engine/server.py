@@ -101,8 +101,8 @@ class Server:
 
     def close(self) -> None:
         """End the server and its children."""
-        self._client.close()
         self.process.stop()
+        self._client.close()
 
     def _wait_for_health(self) -> None:
         deadline = time.monotonic() + _BOOT_SECONDS

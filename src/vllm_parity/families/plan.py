@@ -83,6 +83,8 @@ def make(
 ) -> Plan:
     """Return a plan with what is the same for all families."""
     platform = config.platforms[cell.platform]
+    unused = ("prefix_cache_hits<=0", "reference.prefix_cache_hits<=0")
+    cache = unused if cell.prefix_cache is Switch.OFF else ()
     own = platform.server_variables if server else platform.host_variables
     variables = platform.variables | own
     contrast: tuple[str, ...] = (cell.contrast.value,)
@@ -98,7 +100,7 @@ def make(
         candidate=candidate,
         requests=tuple(requests),
         contrast=contrast,
-        require=(*require, *_EXECUTION_WITNESS[cell.execution]),
+        require=(*require, *_EXECUTION_WITNESS[cell.execution], *cache),
         contract=config.contracts.find(cell.family, cell.platform, cell.dtype),
         nudge=nudge,
     )

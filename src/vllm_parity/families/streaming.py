@@ -78,7 +78,7 @@ def _plain(request: ChatRequest, response: dict[str, Any]) -> Request:
     return Request(
         id=request.id,
         expect_tokens=request.expect_tokens,
-        prompt_tokens=response["usage"]["prompt_tokens"],
+        prompt_tokens=(response.get("usage") or {}).get("prompt_tokens"),
         response=response,
     )
 
@@ -97,9 +97,7 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
 
 
 def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
-    usages = [
-        one.response["usage"] if one.response else _usage(one.events or []) for one in requests
-    ]
+    usages = [_usage([one.response] if one.response else one.events or []) for one in requests]
     hits = sum(
         (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
     )

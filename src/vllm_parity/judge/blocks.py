@@ -7,14 +7,12 @@ any that turns out to have more to tell is compared again by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from vllm_parity.judge.outputs import compare_output, compare_straight
-from vllm_parity.judge.sides import from_output, split
+from vllm_parity.judge.sides import from_output, id_column, split
 from vllm_parity.judge.tally import Place, Places, Tally
 from vllm_parity.logprobs import Logprobs
 
@@ -28,8 +26,7 @@ POSITIONS = 1 << 15
 """Enough for numpy's own cost not to matter, and little enough to stay in a cache."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """One output of both arms."""
 
     place: Place
@@ -105,6 +102,6 @@ def _compare(pairs: list[Pair], tally: Tally) -> None:
 
 
 def _end_to_end(outputs: list[Output]) -> tuple[NDArray[np.int64], Listed]:
-    ids = np.fromiter(chain.from_iterable(output.token_ids or () for output in outputs), np.int64)
+    ids = id_column(output.token_ids or () for output in outputs)
     rows = Logprobs.joined([Logprobs.of(output.logprobs or ()) for output in outputs])
     return ids, split(ids, rows)

@@ -83,7 +83,7 @@ def _values(found: Evidence, position: int, contract: Contract) -> list[str]:
     limit = float(allowed(contract, np.float32(a)))
     rel = gap / abs(a) if a else math.inf if gap else 0.0
     ulp = int(ulp_float32(np.asarray(a, np.float32), np.asarray(b, np.float32)))
-    room = f"{1 - gap / limit:.0%}" if limit else "none, the contract is exact"
+    room = f"{1 - gap / limit:.0%}" if limit else "none"
     text = (
         f"abs {gap:.6g}, rel {rel:.3g} (abs / |reference|), {ulp} float32 ULP; "
         f"allowed {limit:.6g}, headroom {room}"

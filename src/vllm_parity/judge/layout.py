@@ -18,7 +18,6 @@ def row(label: str, text: str, *, lines: int = 3) -> str:
         max_lines=lines,
         placeholder="...",
         break_on_hyphens=False,
-        drop_whitespace=False,
     )
     first, *rest = folded or [""]
     return "\n".join([f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in rest)])

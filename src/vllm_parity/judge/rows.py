@@ -103,7 +103,7 @@ def check_members(
         cut = side.cut(position)
         for key in alone:
             value = row[key]
-            if tally.lenient and not np.isfinite(value):
+            if tally.lenient and not (np.isfinite(value) and np.isfinite(cut)):
                 continue
             if np.isnan(value):
                 tally.add(Code.NONFINITE, f"an alternative of the {name} alone is nan", place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from vllm_parity.errors import FormatError
 from vllm_parity.logprobs import Logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,11 +84,7 @@ class Side:
 
 def from_output(output: Output) -> Side:
     """Return a plain output as a side."""
-    try:
-        ids = None if output.token_ids is None else np.asarray(output.token_ids, np.int64)
-    except (OverflowError, ValueError, TypeError) as error:
-        msg = f"output {output.index}: expected token ids of 64 bits: {error}"
-        raise FormatError(msg) from error
+    ids = None if output.token_ids is None else id_column([output.token_ids])
     listed = None
     if ids is not None and output.logprobs is not None:
         listed = split(ids, Logprobs.of(output.logprobs))
@@ -98,6 +95,15 @@ def from_output(output: Output) -> Side:
         text={"text": output.text},
         finish_reason=output.finish_reason,
     )
+
+
+def id_column(parts: Iterable[Sequence[int]]) -> NDArray[np.int64]:
+    """Return token ids, one part after the other."""
+    try:
+        return np.fromiter(chain.from_iterable(parts), np.int64)
+    except (OverflowError, ValueError, TypeError) as error:
+        msg = f"expected token ids that are numbers of at most 64 bits: {error}"
+        raise FormatError(msg) from None
 
 
 def split(ids: NDArray[np.int64], rows: Logprobs) -> Listed:

@@ -12,6 +12,7 @@ from vllm_parity.errors import FormatError
 from vllm_parity.judge.findings import Code
 from vllm_parity.judge.pairing import same_json
 from vllm_parity.judge.payload import BrokenError, Choice, read_choice, read_usage
+from vllm_parity.schema import unpacked
 
 if TYPE_CHECKING:
     from vllm_parity.judge.payload import Keys, Part
@@ -48,7 +49,7 @@ def read_wires(
 def from_response(request: Request, keys: Keys) -> Wire:
     """Read a response that came whole; raise FormatError where it is no chat completion."""
     wire = Wire()
-    response = request.response or {}
+    response = _unpack(request, "response") or {}
     try:
         if response.get("object") != "chat.completion":
             msg = "expected an object of chat.completion"
@@ -73,7 +74,7 @@ def from_events(request: Request, keys: Keys) -> Wire:
     """Put a stream together; what breaks the protocol is noted and left out."""
     wire = Wire()
     choices: dict[int, Choice] = {}
-    for number, event in enumerate(request.events or ()):
+    for number, event in enumerate(_unpack(request, "events") or ()):
         try:
             parts = _read_event(event)
         except BrokenError as error:
@@ -97,6 +98,15 @@ def from_events(request: Request, keys: Keys) -> Wire:
     elif not request.done:
         wire.truncated = "no [DONE]"
     return wire
+
+
+def _unpack(request: Request, field: str) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return unpacked(getattr(request, field))
+    except RecursionError:
+        # It could be read when the file was, with a little more of the stack to spare.
+        msg = f"the {field} of request {request.id!r}: expected less nesting"
+        raise FormatError(msg) from None
 
 
 def _read_event(event: object) -> list[tuple[int, Part]]:

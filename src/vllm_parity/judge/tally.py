@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ DEGENERATE_COUNT = 4
 SENTINEL = -9999.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Which request, output and position something is about."""
 
     request: str | None = None
@@ -29,7 +28,7 @@ class Place:
 
     def at(self, position: int) -> Place:
         """Return the same place at a position."""
-        return replace(self, position=position)
+        return self._replace(position=position)
 
 
 class Places:

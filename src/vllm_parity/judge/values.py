@@ -36,7 +36,8 @@ def allowed(contract: Contract, a: NDArray[np.float32] | np.float32) -> NDArray[
         return np.zeros(np.shape(a))
     # A close contract has both; a share of 0 of an infinity would be NaN.
     atol, rtol = contract.atol or 0.0, contract.rtol or 0.0
-    return atol + (rtol * np.abs(np.asarray(a, np.float64)) if rtol else np.zeros(np.shape(a)))
+    with np.errstate(over="ignore"):
+        return atol + (rtol * np.abs(np.asarray(a, np.float64)) if rtol else np.zeros(np.shape(a)))
 
 
 def differences(pairs: Pairs) -> NDArray[np.float64]:

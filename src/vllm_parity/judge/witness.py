@@ -20,6 +20,7 @@ _GRAMMAR = re.compile(
     r"(?:\s*(?P<sign>>=|<=|==)\s*(?P<value>.+?))?\s*",
     re.DOTALL,
 )
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +57,7 @@ def parse_requirement(text: str) -> Requirement:
     """Read a requirement; raise FormatError with the grammar where it is none."""
     match = _GRAMMAR.fullmatch(text)
     sign = match and match["sign"]
-    if match is None or (sign in {">=", "<="} and not _is_number(match["value"])):
+    if match is None or (sign in {">=", "<="} and not _NUMBER.fullmatch(match["value"])):
         msg = (
             f"at $.require: expected NAME, NAME>=NUMBER, NAME<=NUMBER or NAME==VALUE, "
             f"with reference. or control. before it or not, got {text!r}"
@@ -82,10 +83,3 @@ def check_witnesses(observation: Observation, tally: Tally) -> None:
 def as_text(value: object) -> str:
     """Return a witness as the text that `==` compares: JSON's, a string without its quotes."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) == float(text)  # NaN orders nothing
-    except ValueError:
-        return False

@@ -183,11 +183,10 @@ def stream(
 ) -> Json:
     """Return a streaming observation of one request."""
     name = {"id": "r0", "expect_tokens": expect}
-    document = observation(
+    return observation(
         [{**name, "response": whole}],
         [{**name, "events": list(events), "done": done, "after_done": after_done}],
         contract=contract,
         family="streaming",
         control=None if control is None else [{**name, "response": control}],
     )
-    return document

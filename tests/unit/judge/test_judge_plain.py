@@ -222,7 +222,7 @@ def test_worst_passes_over_nan_unless_there_is_nothing_else() -> None:
     a, b = output([5], rows({5: "nan"})), output([5], rows({5: -1.0}))
     worst = judged(observation([request(a)], [request(b)])).worst
     assert worst is not None
-    assert worst.abs != worst.abs  # noqa: PLR0124
+    assert worst.abs != worst.abs
     assert worst.ulp is None
     a["logprobs"][0]["7"] = b["logprobs"][0]["7"] = -2.0
     judgement = judged(observation([request(a)], [request(b)]))
@@ -606,7 +606,9 @@ def test_a_witness_of_another_arm() -> None:
     assert verdict(document) == ("pass", set())
 
 
-@pytest.mark.parametrize("require", ["", "n>3", "n>=", "n>=x", "n<=nan", "a b", ">=3", "n="])
+@pytest.mark.parametrize(
+    "require", ["", "n>3", "n>=", "n>=x", "n<=nan", "n<=inf", "n>=1_0", "a b", ">=3", "n="]
+)
 def test_a_requirement_that_cannot_be_read(require: str) -> None:
     document = observation([request(output(FOUR))], [request(output(FOUR))], require=(require,))
     with pytest.raises(FormatError, match=r"\$\.require: expected NAME"):
@@ -626,7 +628,7 @@ def test_errors_stand_alone() -> None:
     document = good("batch_invariance")
     document["error"] = {"arm": "candidate", "kind": "timeout", "message": "600 s"}
     judgement = judged(document)
-    assert (judgement.verdict, judgement.codes) == ("error", {"engine"})
+    assert verdict(document) == ("error", {"engine"})
     assert judgement.reasons[0].message == "candidate: timeout: 600 s"
     document["error"]["arm"] = None
     assert judged(document).reasons[0].message == "timeout: 600 s"
@@ -667,7 +669,7 @@ def test_a_control_never_hides_what_is_not_finite() -> None:
     fine = output([5], rows({5: -0.25, 1: -3.0}))
     assert pair(fine, low, control=low) == ("diverged", {"alternatives"})
     alone = output([5], rows({5: -0.25, 2: "-inf"}))
-    assert pair(fine, alone, control=alone)[0] == "noisy"
+    assert pair(fine, alone, control=alone) == ("diverged", {"alternatives"})
 
 
 @pytest.mark.parametrize("what", ["logprobs", "token_ids", "requests"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import sys
 from typing import Any
 
 import pytest
@@ -23,6 +25,8 @@ from making import (
 )
 
 from vllm_parity.errors import FormatError
+from vllm_parity.judge import judge
+from vllm_parity.observation import decode_observation
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 
@@ -441,6 +445,18 @@ def test_a_response_that_is_none(change: Any, expected: str) -> None:
     change(made)
     with pytest.raises(FormatError, match=f"the response of request 'r0': .*{expected}"):
         judged(stream(made, *chunks()))
+
+
+def test_nesting_that_only_just_fits() -> None:
+    deep = json.dumps(good("streaming")).replace('"m"', "[" * 800 + "]" * 800).encode()
+    made = decode_observation(deep)
+
+    def deeper(depth: int) -> str:
+        return deeper(depth - 1) if depth else str(judge(made).verdict)
+
+    assert deeper(0) == "pass"
+    with pytest.raises(FormatError, match="the response of request 'audio-0': expected less nest"):
+        deeper(sys.getrecursionlimit() - 400)
 
 
 def test_the_candidate_is_judged_by_its_events() -> None:

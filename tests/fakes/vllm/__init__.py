@@ -1,0 +1,180 @@
+"""A stand-in for vLLM, for tests of everything around it: it answers at once and means nothing.
+
+What it says of itself agrees with what it was asked for. Set `FAKE_VLLM_FAULT` to the path of a
+file such as ``generate 3 die`` to have the third such call of a process fail: `die`, `hang` or
+`refuse`. The file is removed as the fault happens, so that it happens once, unless it ends with
+``always``. With `FAKE_VLLM_NUMB` a nudged weight changes nothing; with `FAKE_VLLM_VARIANT` a
+request's numbers depend on its batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from vllm_parity.engine.fingerprint import visible_variables
+
+__version__ = "0.0.fake"
+
+_calls: Counter[str] = Counter()
+
+
+def fault(call: str) -> None:
+    """Fail where the fault file says so."""
+    _calls[call] += 1
+    path = Path(os.environ.get("FAKE_VLLM_FAULT") or "/nonexistent")
+    if not path.is_file():
+        return
+    name, number, what, *rest = path.read_text(encoding="utf-8").split()
+    if (name, int(number)) != (call, _calls[call]):
+        return
+    if not rest:
+        path.unlink()
+    sys.stdout.write(f"the fault: {what}\n")
+    sys.stdout.flush()
+    if what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "hang":
+        time.sleep(600)
+    msg = f"fake fault in {call}"
+    raise ValueError(msg)
+
+
+def describe(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what `ParityExtension.parity_describe` would, for an engine with these settings."""
+    model = {"dtype": "torch." + settings.get("dtype", "float32")}
+    model |= {
+        key: settings.get(key)
+        for key in ("seed", "max_model_len", "max_logprobs", "logprobs_mode", "enforce_eager")
+    }
+    model["multimodal_config"] = {"mm_processor_cache_gb": settings.get("mm_processor_cache_gb")}
+    return {
+        "config": {
+            "model_config": model,
+            "cache_config": {"enable_prefix_caching": settings.get("enable_prefix_caching")},
+            "scheduler_config": {
+                key: settings.get(key)
+                for key in ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill")
+            },
+            "parallel_config": {
+                "distributed_executor_backend": settings.get("distributed_executor_backend")
+            },
+            "compilation_config": {"mode": 0 if settings.get("enforce_eager") else 2},
+            "speculative_config": settings.get("speculative_config"),
+        },
+        "environment": {"vllm": __version__},
+        "variables": visible_variables(),
+        "witness": {"compiled_graphs": 0 if settings.get("enforce_eager") else 1},
+        "model_runner": "FakeRunner",
+        "attention_backend": "FAKE_ATTN",
+    }
+
+
+def token_at(prompt: str, position: int) -> int:
+    """Return the token of a greedy model that knows one answer to each prompt."""
+    return 97 + hashlib.sha256(f"{prompt}{position}".encode()).digest()[0] % 26
+
+
+@dataclass
+class SamplingParams:
+    """vLLM's sampling parameters, as far as anybody looks."""
+
+    max_tokens: int = 8
+    temperature: float = 0.0
+    ignore_eos: bool = True
+    seed: int | None = None
+    logprobs: int | None = None
+    presence_penalty: float = 0.0
+
+
+@dataclass
+class LLM:
+    """An offline engine."""
+
+    settings: dict[str, Any]
+    seen: set[str] = field(default_factory=set)
+    nudge: float = 0.0
+
+    def __init__(self, **settings: Any) -> None:
+        fault("start")
+        self.settings = settings
+        self.seen = set()
+        self.nudge = 0.0
+        self.loggers: list[Any] = []
+        self.llm_engine = SimpleNamespace(logger_manager=SimpleNamespace(stat_loggers=self.loggers))
+
+    def collective_rpc(self, method: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        """Do what `ParityExtension` does."""
+        if method == "parity_describe":
+            return [describe(self.settings)]
+        _, _, value, delta = args
+        before = self.nudge
+        if "FAKE_VLLM_NUMB" not in os.environ:
+            self.nudge = float(value) if value is not None else before + float(delta)
+        return [{"before": before, "after": self.nudge}]
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget what was seen."""
+        self.seen.clear()
+        return True
+
+    def generate(self, prompts: Any, sampling: Any, *, use_tqdm: bool) -> list[Any]:
+        """Answer one prompt, or all as one batch."""
+        assert not use_tqdm
+        fault("generate")
+        if isinstance(prompts, dict):
+            prompts, sampling = [prompts], [sampling]
+        for step in range(sampling[0].max_tokens):
+            self._record([prompt["prompt"] for prompt in prompts], first=step == 0)
+        pairs = zip(prompts, sampling, strict=True)
+        drift = len(prompts) / 1000 if "FAKE_VLLM_VARIANT" in os.environ else 0.0
+        return [self._output(prompt["prompt"], params, drift) for prompt, params in pairs]
+
+    def _record(self, prompts: list[str], *, first: bool) -> None:
+        cached = [prompt for prompt in prompts if first and prompt in self.seen]
+        self.seen.update(prompts if self.settings.get("enable_prefix_caching") else ())
+        drafting = bool(self.settings.get("speculative_config"))
+        tokens = sum(map(len, prompts)) if first else 0
+        stats = SimpleNamespace(
+            iteration_details=SimpleNamespace(
+                num_ctx_requests=len(prompts) if first else 0,
+                num_ctx_tokens=tokens,
+                num_generation_requests=0 if first else len(prompts),
+                num_generation_tokens=0 if first else len(prompts),
+            ),
+            cudagraph_stats=None,
+            spec_decoding_stats=SimpleNamespace(num_draft_tokens=3, num_accepted_tokens=2)
+            if drafting
+            else None,
+            prefix_cache_stats=SimpleNamespace(queries=tokens, hits=sum(map(len, cached))),
+        )
+        for logger in self.loggers:
+            logger.record(stats, None)
+
+    def _output(self, prompt: str, params: SamplingParams, drift: float) -> Any:
+        tokens = [token_at(prompt, position) for position in range(params.max_tokens)]
+        rows = [
+            {
+                token: SimpleNamespace(logprob=-0.5 + self.nudge + drift),
+                token + 1: SimpleNamespace(logprob=-1.5),
+            }
+            for token in tokens
+        ]
+        one = SimpleNamespace(
+            index=0,
+            token_ids=tokens,
+            text="".join(map(chr, tokens)),
+            finish_reason="length",
+            logprobs=rows,
+        )
+        return SimpleNamespace(
+            prompt_token_ids=list(prompt.encode()), num_cached_tokens=0, outputs=[one]
+        )

@@ -1,0 +1,20 @@
+"""What many unit tests need: processes that meet the fake vLLM in place of the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(__file__).parents[1] / "fakes"
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def fake_vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have child processes import the fake vLLM; return the file that asks it for a fault."""
+    fault = tmp_path / "fault"
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+    monkeypatch.setenv("FAKE_VLLM_FAULT", str(fault))
+    return fault

@@ -1,0 +1,173 @@
+"""A pool starts each process and engine once, tries again once, and says why it did."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vllm_parity.engine.pool import Pool
+from vllm_parity.engine.request import Request
+from vllm_parity.engine.server import free_port
+from vllm_parity.errors import ConfigError, EngineError, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SETTINGS: dict[str, Any] = {"model": "m", "enforce_eager": True}
+OTHER: dict[str, Any] = {"model": "m", "enforce_eager": False}
+REQUEST = Request(id="a", prompt="abc", sampling={"max_tokens": 2})
+CHAT = {"model": "model", "messages": [{"role": "user"}], "max_completion_tokens": 3}
+
+
+@pytest.fixture
+def pool(fake_vllm: Path, tmp_path: Path) -> Iterator[Pool]:
+    assert not fake_vllm.exists()
+    pool = Pool(logs=tmp_path, resolve=dict)
+    yield pool
+    pool.close()
+
+
+def soon() -> float:
+    return time.monotonic() + 20
+
+
+def test_same_settings_share_an_engine_and_others_share_its_host(pool: Pool) -> None:
+    first = pool.engine({}, SETTINGS, deadline=soon())
+    assert pool.engine({}, dict(reversed(SETTINGS.items())), deadline=soon()) is first
+    other = pool.engine({}, OTHER, deadline=soon())
+    assert other.host is first.host
+    assert first.generate([REQUEST], together=True).outputs
+    assert pool.started == {"hosts": 1, "engines": 2}
+    assert pool.incidents == []
+
+
+def test_other_variables_are_another_host(pool: Pool) -> None:
+    first = pool.engine({}, SETTINGS, deadline=soon())
+    second = pool.engine({"OMP_NUM_THREADS": "1"}, SETTINGS, deadline=soon())
+    assert second.host is not first.host
+    assert pool.started == {"hosts": 2, "engines": 2}
+
+
+def test_dead_host_is_replaced_and_its_engines_with_it(pool: Pool) -> None:
+    engine = pool.engine({}, SETTINGS, deadline=soon())
+    os.kill(engine.host.process.pid, signal.SIGKILL)
+    with pytest.raises(EngineError):
+        engine.generate([REQUEST], together=True)
+    again = pool.engine({}, SETTINGS, deadline=soon())
+    assert again.generate([REQUEST], together=True).outputs
+    assert pool.started == {"hosts": 2, "engines": 2}
+    (incident,) = pool.incidents
+    assert "killed by SIGKILL" in incident
+
+
+@pytest.mark.parametrize("what", ["refuse", "die"])
+def test_start_that_fails_once_is_tried_again_in_a_fresh_host(
+    pool: Pool, fake_vllm: Path, what: str
+) -> None:
+    fake_vllm.write_text(f"start 1 {what}")
+    assert pool.engine({}, SETTINGS, deadline=soon()).generate([REQUEST], together=True).outputs
+    assert pool.started == {"hosts": 2, "engines": 2}
+    assert "a host was replaced: " in pool.incidents[0]
+
+
+def test_start_that_fails_twice_is_not_tried_a_third_time(pool: Pool, fake_vllm: Path) -> None:
+    fake_vllm.write_text("start 1 refuse always")
+    with pytest.raises(EngineError) as first:
+        pool.engine({}, SETTINGS, deadline=soon())
+    with pytest.raises(EngineError) as second:
+        pool.engine({}, SETTINGS, deadline=soon())
+    assert second.value is first.value
+    assert pool.started == {"hosts": 2, "engines": 2}
+
+
+def test_next_engine_after_a_failed_start_gets_a_fresh_host(pool: Pool, fake_vllm: Path) -> None:
+    fake_vllm.write_text("start 1 refuse always")
+    with pytest.raises(EngineError):
+        pool.engine({}, SETTINGS, deadline=soon())
+    fake_vllm.unlink()
+    assert pool.engine({}, OTHER, deadline=soon()).generate([REQUEST], together=True).outputs
+    assert pool.started == {"hosts": 3, "engines": 3}
+
+
+def test_setting_that_did_not_take_effect_is_an_error(pool: Pool) -> None:
+    with pytest.raises(EngineError, match="kv_cache_dtype: asked for 'fp8', but the engine runs"):
+        pool.engine({}, {**SETTINGS, "kv_cache_dtype": "fp8"}, deadline=soon())
+
+
+def test_variable_that_did_not_reach_the_engine_is_an_error(pool: Pool) -> None:
+    with pytest.raises(EngineError, match="a setting did not take effect: NOBODY_READS was lost"):
+        pool.engine({"NOBODY_READS": "1"}, SETTINGS, deadline=soon())
+
+
+def test_server_answers_plain_and_streamed(pool: Pool) -> None:
+    pool.boot({}, SETTINGS)
+    server = pool.server({}, SETTINGS)
+    assert pool.server({}, SETTINGS) is server
+    answer = server.chat(CHAT)
+    events, done, after_done = server.chat_stream(CHAT)
+    text = "".join(e["choices"][0]["delta"]["content"] for e in events if e["choices"])
+    assert text == answer["choices"][0]["message"]["content"]
+    assert (done, after_done) == (True, 0)
+    assert pool.started == {"servers": 1}
+
+
+def test_server_that_dies_at_boot_is_tried_again(pool: Pool, fake_vllm: Path) -> None:
+    fake_vllm.write_text("boot 1 die")
+    assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
+    assert pool.started == {"servers": 2}
+    assert "was killed by SIGKILL before it answered" in pool.incidents[0]
+
+
+def test_server_that_never_starts_is_an_error_that_is_remembered(
+    pool: Pool, fake_vllm: Path
+) -> None:
+    fake_vllm.write_text("boot 1 refuse always")
+    for _ in range(2):
+        with pytest.raises(EngineError, match="fake fault in boot") as caught:
+            pool.server({}, SETTINGS)
+        assert caught.value.kind is Failure.DIED
+    assert pool.started == {"servers": 2}
+
+
+def test_server_that_dies_later_is_replaced(pool: Pool, fake_vllm: Path) -> None:
+    server = pool.server({}, SETTINGS)
+    fake_vllm.write_text("chat 1 die")
+    with pytest.raises(EngineError, match="the server was killed by SIGKILL"):
+        server.chat(CHAT)
+    assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
+    assert "a server was killed by SIGKILL and was replaced" in pool.incidents
+
+
+def test_slow_answer_is_a_timeout(pool: Pool, fake_vllm: Path) -> None:
+    server = pool.server({}, SETTINGS)
+    fake_vllm.write_text("chat 1 hang")
+    server.deadline = time.monotonic() + 0.5
+    with pytest.raises(EngineError, match="had no answer in time"):
+        server.chat(CHAT)
+
+
+def test_closing_ends_a_server_that_still_boots(pool: Pool, fake_vllm: Path) -> None:
+    fake_vllm.write_text("boot 1 hang")
+    pool.boot({}, SETTINGS)
+    while pool.started["servers"] == 0:
+        time.sleep(0.01)
+    started = time.monotonic()
+    pool.close()
+    assert time.monotonic() - started < 10
+
+
+def test_wanted_port_that_is_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 cannot be used"):
+            free_port(port)
+    assert free_port(port) == port
+    assert free_port() > 0

@@ -1,0 +1,127 @@
+"""Named contracts: none loads that is wrong, or looser than its evidence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vllm_parity.contracts import Contracts, default_path, load_contracts
+from vllm_parity.errors import ConfigError
+from vllm_parity.observation import Contract
+
+EVIDENCE = 'measured = "1e-7"\ndate = 2026-11-30\nsource = "here"\n'
+
+
+def load(tmp_path: Path, text: str) -> Contracts:
+    path = tmp_path / "contracts.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_contracts(path)
+
+
+def test_the_tools_own_contracts_load_and_mean_something() -> None:
+    contracts = load_contracts()
+    assert contracts.path == str(default_path())
+    for contract in contracts.by_name.values():
+        made = Contract(**contract.as_fields())
+        assert made.name == contract.name
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (("batch_invariance", "cpu", "float32"), "cpu-batch-float32"),
+        (("batch_invariance", "cpu", "torch.float32"), "cpu-batch-float32"),
+        (("batch_invariance", "cpu", "bfloat16"), "strict"),
+        (("batch_invariance", "cpu", None), "strict"),
+        (("batch_invariance", "cuda", "bfloat16"), "batch-invariant-mode"),
+        (("spec_decode", "rocm", "bfloat16"), "rocm-spec-bfloat16"),
+        (("streaming", "cuda", "bfloat16"), "strict"),
+    ],
+)
+def test_the_best_fit_is_found(place: tuple[str, str, str | None], name: str) -> None:
+    assert load_contracts().find(*place).name == name
+
+
+def test_the_platform_counts_most(tmp_path: Path) -> None:
+    entry = 'kind = "bitwise"\nwhy = "x"\n'
+    contracts = load(
+        tmp_path,
+        f'[a]\n{entry}platform = "cpu"\n[b]\n{entry}family = "streaming"\ndtype = "float32"\n',
+    )
+    assert contracts.find("streaming", "cpu", "float32").name == "a"
+    assert contracts.find("streaming", "cuda", "float32").name == "b"
+    with pytest.raises(ConfigError, match="no contract fits family spec_decode, platform cuda"):
+        contracts.find("spec_decode", "cuda")
+
+
+def test_names() -> None:
+    contracts = load_contracts()
+    assert contracts.named("strict").kind == "bitwise"
+    with pytest.raises(ConfigError, match="no contract 'loose'; there are strict, "):
+        contracts.named("loose")
+
+
+CLOSE = f'[x]\nkind = "close"\nwhy = "w"\natol = 1e-5\nrtol = 0\n{EVIDENCE}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[x", "expected TOML"),
+        ("x = 7", r"\[x\]: expected a table"),
+        ("[x]", "kind must be one of bitwise, close, tokens, text, and is None"),
+        ('[x]\nkind = "loose"', "kind must be one of"),
+        ('[x]\nkind = ["close"]', "kind must be one of"),
+        ('[x]\nkind = "bitwise"', "a bitwise contract needs why"),
+        (
+            '[x]\nkind = "bitwise"\nwhy = "w"\natol = 1.0',
+            "unknown key 'atol' in a bitwise contract; there are kind, why, ",
+        ),
+        (CLOSE.replace("atol = 1e-5\n", ""), "a close contract needs atol"),
+        (CLOSE.replace('measured = "1e-7"\n', ""), "needs measured as evidence for being looser"),
+        (CLOSE.replace('source = "here"\n', ""), "needs source as evidence"),
+        (CLOSE.replace("2026-11-30", '"today"'), "date must be a day such as"),
+        (CLOSE.replace("2026-11-30", "2026-11-30T10:00:00"), "date must be a day such as"),
+        (CLOSE.replace('"here"', '" "'), "source must be a text that says something"),
+        (CLOSE.replace("1e-5", "-1e-5"), "atol must be a number of at least 0, and is -1e-05"),
+        (CLOSE.replace("1e-5", "nan"), "atol must be a number"),
+        (CLOSE.replace("1e-5", "inf"), "atol must be a number"),
+        (CLOSE.replace("1e-5", "true"), "atol must be a number"),
+        (CLOSE.replace("1e-5", '"1e-5"'), "atol must be a number"),
+        (CLOSE + "min_compared = 1.5", "min_compared must be a number of at least 0 and at most 1"),
+        (CLOSE + 'family = "other"', "family must be one of batch_invariance, "),
+        (CLOSE + 'platform = "tpu"', "platform must be one of cpu, "),
+        (CLOSE + "dtype = 7", "dtype must be a text"),
+        (CLOSE + CLOSE.replace("[x]", "[y]"), r"\[x\] and \[y\] hold for the same family"),
+    ],
+)
+def test_what_does_not_load(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected) as raised:
+        load(tmp_path, text)
+    assert str(tmp_path / "contracts.toml") in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        load_contracts(tmp_path / "none.toml")
+
+
+def test_the_file_inside_an_installed_package_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "vllm_parity"
+    (package / "configs").mkdir(parents=True)
+    (package / "configs" / "contracts.toml").touch()
+    monkeypatch.setattr("vllm_parity.contracts.__file__", str(package / "contracts.py"))
+    assert default_path() == package / "configs" / "contracts.toml"
+
+
+def test_a_noxfile_needs_the_standard_library_alone() -> None:
+    code = (
+        "import sys; from vllm_parity.contracts import load_contracts; load_contracts();"
+        "assert not {'msgspec', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
