@@ -1,10 +1,15 @@
-"""What many unit tests need: processes that meet the fake vLLM in place of the real one."""
+"""What many unit tests need: patience, and processes that meet the fake vLLM, not the real one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no finding.
+settings.register_profile("patient", deadline=None, max_examples=60)
+settings.load_profile("patient")
 
 FAKES = Path(__file__).parents[1] / "fakes"
 
