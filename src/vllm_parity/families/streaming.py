@@ -14,6 +14,7 @@ from vllm_parity.families.arms import Outcome, arm_knobs, nudged
 from vllm_parity.families.plan import ArmPlan, Plan, engine_settings, make
 from vllm_parity.matrix import Switch
 from vllm_parity.observation import Arm, Arms, Request
+from vllm_parity.schema import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,13 +98,14 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
 
 
 def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
-    usages = [_usage([one.response] if one.response else one.events or []) for one in requests]
+    answers = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
+    usages = [_usage(events) for events in answers]
     hits = sum(
         (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
     )
     witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
     if side.run["stream"]:
-        witness["chunks"] = min(_chunks(one.events or []) for one in requests)
+        witness["chunks"] = min(map(_chunks, answers), default=0)
     return Arm(
         knobs=arm_knobs(side, server),
         witness=witness,
