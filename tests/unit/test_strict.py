@@ -175,7 +175,7 @@ _READERS: dict[str, Callable[[Table], object]] = {
 }
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     reader=st.sampled_from(list(_READERS)), data=st.dictionaries(st.sampled_from("abc"), _VALUES)
 )

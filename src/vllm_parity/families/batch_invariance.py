@@ -49,7 +49,8 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     pool.stage("generating")
     if plan.cell.contrast is Contrast.PREFIX_CACHE_STATE:
         reference, control = _cold(engine, plan.requests), _cold(engine, plan.requests)
-        candidate = _warm(engine, plan.requests)
+        with nudged(engine, plan):
+            candidate = _warm(engine, plan.requests)
     else:
         reference, control = (engine.generate(plan.requests, together=False) for _ in range(2))
         with nudged(engine, plan):

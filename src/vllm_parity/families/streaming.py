@@ -98,14 +98,14 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
 
 
 def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
-    payloads = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
-    usages = [_usage(payload) for payload in payloads]
+    answers = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
+    usages = [_usage(events) for events in answers]
     hits = sum(
         (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
     )
     witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
     if side.run["stream"]:
-        witness["chunks"] = min(map(_chunks, payloads))
+        witness["chunks"] = min(map(_chunks, answers), default=0)
     return Arm(
         knobs=arm_knobs(side, server),
         witness=witness,
