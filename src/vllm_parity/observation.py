@@ -12,18 +12,17 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
 import msgspec
 
 from vllm_parity.errors import FormatError
-from vllm_parity.logprobs import Logprobs, written
+from vllm_parity.logprobs import written
 from vllm_parity.schema import (
     SCHEMA,
     Arm,
     Arms,
     Contract,
-    Count,
     Failure,
     Family,
     Kind,
@@ -32,9 +31,9 @@ from vllm_parity.schema import (
     Packed,
     Platform,
     Request,
-    Rows,
     unpacked,
 )
+from vllm_parity.wire import read
 
 __all__ = [
     "SCHEMA",
@@ -57,77 +56,6 @@ __all__ = [
     "write_observation",
 ]
 
-T = TypeVar("T")
-
-_GROUP = 1 << 10
-"""So many rows of logprobs are decoded before they become columns: few calls, little memory."""
-
-# Reading
-#
-# The head of a file is decoded first and its requests one by one after it, each turned into
-# columns at once: so the whole file is never in memory as Python objects.
-
-
-TokenId = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class _WireOutput(msgspec.Struct, gc=False):
-    index: int
-    token_ids: list[TokenId] | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-    logprobs: Rows | None = None
-
-
-class _WireRequest(msgspec.Struct, gc=False):
-    id: str
-    expect_tokens: Count | None = None
-    prompt_tokens: Count | None = None
-    prompt_tail: str | None = None
-    outputs: list[_WireOutput] | None = None
-    response: dict[str, Any] | None = None
-    events: list[Any] | None = None
-    done: bool | None = None
-    after_done: Count | None = None
-
-
-class _WirePayload(msgspec.Struct):
-    response: msgspec.Raw = msgspec.Raw()
-    events: msgspec.Raw = msgspec.Raw()
-
-
-class _WireArm(msgspec.Struct):
-    knobs: dict[str, Any]
-    witness: dict[str, Any]
-    requests: list[msgspec.Raw]
-
-
-class _WireArms(msgspec.Struct):
-    reference: _WireArm | None = None
-    candidate: _WireArm | None = None
-    control: _WireArm | None = None
-
-
-class _WireObservation(msgspec.Struct):
-    schema: Literal["vllm-parity.observation/1"]
-    cell: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_.\-]+\Z")]
-    family: Family
-    platform: Platform
-    contrast: list[str]
-    contract: Contract
-    environment: dict[str, str]
-    arms: _WireArms | None
-    follows: list[str] = []
-    require: list[str] = []
-    error: Failure | None = None
-    not_run: str | None = None
-    repeat: int | None = None
-
-
-_head_decoder = msgspec.json.Decoder(_WireObservation)
-_request_decoder = msgspec.json.Decoder(_WireRequest)
-_payload_decoder = msgspec.json.Decoder(_WirePayload)
-
 
 def load_observation(path: str | os.PathLike[str]) -> Observation:
     """Read one observation file.
@@ -144,26 +72,7 @@ def load_observation(path: str | os.PathLike[str]) -> Observation:
 
 def decode_observation(data: bytes, name: str = "<bytes>") -> Observation:
     """Read an observation from the bytes of a file; `name` is the file's, for complaints."""
-    head = _decode(_head_decoder, data, name, "$")
-    arms = head.arms or _WireArms()
-    observation = Observation(
-        cell=head.cell,
-        family=head.family,
-        platform=head.platform,
-        contrast=head.contrast,
-        follows=head.follows,
-        contract=head.contract,
-        require=head.require,
-        environment=head.environment,
-        arms=Arms(
-            reference=_arm(arms.reference, name, "$.arms.reference"),
-            candidate=_arm(arms.candidate, name, "$.arms.candidate"),
-            control=_arm(arms.control, name, "$.arms.control"),
-        ),
-        error=head.error,
-        not_run=head.not_run,
-        repeat=head.repeat,
-    )
+    observation = read(data, name)
     try:
         check_observation(observation)
     except FormatError as error:
@@ -212,91 +121,6 @@ def _no_twins(keys: Sequence[str | int], place: str, name: str) -> None:
         return
     position = next(at for at, key in enumerate(keys) if key in keys[:at])
     msg = f"{place}[{position}].{name}: expected each {name} once, got {keys[position]!r} again"
-    raise FormatError(msg)
-
-
-def _arm(wire: _WireArm | None, name: str, place: str) -> Arm | None:
-    if wire is None:
-        return None
-    requests: list[Request] = []
-    group: list[_WireRequest] = []
-    rows = 0
-    for number, raw in enumerate(wire.requests):
-        request = _decode(_request_decoder, raw, name, f"{place}.requests[{number}]")
-        if request.response is not None or request.events is not None:
-            # It was decoded to see that it can be; it is kept as it came.
-            _pack(request, raw)
-        group.append(request)
-        rows += sum(len(output.logprobs or ()) for output in request.outputs or ())
-        if rows >= _GROUP:
-            requests += _requests(group, name, f"{place}.requests")
-            group, rows = [], 0
-    requests += _requests(group, name, f"{place}.requests")
-    return Arm(knobs=wire.knobs, witness=wire.witness, requests=requests)
-
-
-def _pack(request: _WireRequest, raw: msgspec.Raw) -> None:
-    payload = _payload_decoder.decode(raw)
-    for field in ("response", "events"):
-        if getattr(request, field) is not None:
-            setattr(request, field, Packed(getattr(payload, field)))
-
-
-def _requests(group: list[_WireRequest], name: str, place: str) -> list[Request]:
-    """Turn decoded requests into public ones, all their logprobs into columns at once."""
-    listed = [
-        output.logprobs
-        for request in group
-        for output in request.outputs or ()
-        if output.logprobs is not None
-    ]
-    try:
-        columns = iter(Logprobs.of_many(listed))
-    except OverflowError as error:
-        msg = f"{name}: at {place}: expected token ids of at most 64 bits in logprobs: {error}"
-        raise FormatError(msg) from None
-    return [
-        Request(
-            id=wire.id,
-            expect_tokens=wire.expect_tokens,
-            prompt_tokens=wire.prompt_tokens,
-            prompt_tail=wire.prompt_tail,
-            outputs=None
-            if wire.outputs is None
-            else [
-                Output(
-                    index=output.index,
-                    token_ids=output.token_ids,
-                    text=output.text,
-                    finish_reason=output.finish_reason,
-                    logprobs=None if output.logprobs is None else next(columns),
-                )
-                for output in wire.outputs
-            ],
-            response=wire.response,
-            events=wire.events,
-            done=wire.done,
-            after_done=wire.after_done,
-        )
-        for wire in group
-    ]
-
-
-def _decode(
-    decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, name: str, place: str
-) -> T:
-    """Decode a part of a file; `place` is where in the file that part is."""
-    try:
-        return decoder.decode(data)
-    except RecursionError:
-        msg = f"{name}: at {place}: expected no more than a few hundred levels of nesting"
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        where = where.replace("`", "")
-        inner = where.rpartition("$")
-        msg = f"{name}: at {inner[0]}{place}{inner[2]}: {what.replace('`', '')}"
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{name}: at {place}: expected JSON: {error}"
     raise FormatError(msg)
 
 

@@ -32,7 +32,9 @@ def compare_output(
         compare_endings(a, b, tally, place)
         return False
     if a.token_ids is None or b.token_ids is None:
-        arms = [name for name, side in (("reference", a), ("candidate", b)) if side.length == 0]
+        arms = [
+            name for name, side in (("reference", a), ("candidate", b)) if side.token_ids is None
+        ]
         tally.add(Code.MISSING_TOKENS, f"no token ids in the {' and the '.join(arms)}", place)
         compare_endings(a, b, tally, place)
         return False

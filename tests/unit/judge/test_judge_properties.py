@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +117,15 @@ def shape(document: Json) -> Any:
     reasons = sorted(reasons, key=json.dumps)
     worst = judgement["worst"] and judgement["worst"]["abs"]
     return judgement["verdict"], reasons, judgement["compared"], worst
+
+
+@given(pairs())
+def test_a_block_finds_what_each_output_alone_would(document: Json) -> None:
+    together = shape(document)
+    with patch("vllm_parity.judge.blocks.Pair.plain", new=False):
+        assert shape(document) == together
+    with patch("vllm_parity.judge.blocks.POSITIONS", new=1):
+        assert shape(document) == together
 
 
 @given(pairs(), st.integers(0, 2**16))
