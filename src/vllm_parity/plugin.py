@@ -116,11 +116,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash.get(_SESSION, None)
     if run is None:
         return
+    ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
     try:
         run.close()
     except ParityError as error:
-        _give_up(error)
-    if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} and run.judged:
+        # Where the run was given up already, one message is enough.
+        if ended:
+            _give_up(error)
+    if ended and run.judged:
         session.exitstatus = run.worst.exit_code or session.exitstatus
 
 

@@ -1,4 +1,4 @@
-"""What many unit tests need: patience, and processes that meet the fake vLLM, not the real one."""
+"""What many unit tests need: a patient hypothesis, and the fake vLLM in place of the real one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+FAKES = Path(__file__).parents[1] / "fakes"
+
 # A busy machine is no finding.
 settings.register_profile("patient", deadline=None, max_examples=60)
 settings.load_profile("patient")
-
-FAKES = Path(__file__).parents[1] / "fakes"
-
-pytest_plugins = ["pytester"]
 
 
 @pytest.fixture

@@ -78,4 +78,4 @@ class Host:
         return error
 
     def _with_log(self, message: str) -> str:
-        return f"{message}\n--- last lines of {self.process.log}\n{self.process.tail()}"
+        return message + self.process.last_words()

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 Variables = dict[str, str]
 
-_RETRIED = frozenset({Failure.DIED, Failure.REFUSED})
-"""Kinds of failed starts worth a second attempt: a fresh process may do what a used one cannot."""
-
 
 def key_of(*parts: Mapping[str, Any]) -> str:
     """Return the same text for equal settings, whatever their order."""
@@ -34,9 +31,10 @@ def key_of(*parts: Mapping[str, Any]) -> str:
 class Pool:
     """Engines by environment and settings, servers likewise.
 
-    What does not start is tried once more in a fresh process, and then no more: cells that ask
-    for it again get the same error at once. `started` counts processes and engines; `incidents`
-    says why one was started more than once.
+    An engine that refuses to start is tried once more in a fresh host, a server that ends before it
+    answers on another port; then no more: cells that ask for it again get the same error at once.
+    A host that dies is an error of the cell that it dies on. `started` counts processes and
+    engines; `incidents` says why one was started more than once.
 
     Args:
         logs: the folder for the log of each process.
@@ -86,7 +84,7 @@ class Pool:
         try:
             engine = self._start(host, variables, settings)
         except EngineError as error:
-            if error.kind not in _RETRIED:
+            if error.kind is not Failure.REFUSED:
                 raise
             # What a failed start leaves behind in its process nobody knows.
             host.close(f"an engine did not start in it: {error.headline}")
@@ -95,7 +93,7 @@ class Pool:
                 engine = self._start(host, variables, settings)
             except EngineError as second:
                 host.close(f"an engine did not start in it: {second.headline}")
-                if second.kind in _RETRIED:
+                if second.kind is Failure.REFUSED:
                     self._failed[key] = second
                 raise
         self._engines[host, key] = engine
@@ -163,7 +161,7 @@ class Pool:
         try:
             return self._boot_once(variables, settings)
         except EngineError as first:
-            if first.kind not in _RETRIED:
+            if first.kind is not Failure.DIED:
                 raise
             self.incidents.append(f"a server was tried again: {first.headline}")
             return self._boot_once(variables, settings)

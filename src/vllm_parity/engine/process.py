@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _STOP_SECONDS = 15.0
+_LAST_LINES = 12
 
 
 class Process:
@@ -80,13 +81,13 @@ class Process:
             self.wait(_STOP_SECONDS)
         self._popen.wait()
 
-    def tail(self, lines: int = 12) -> str:
-        """Return the last lines of the log, without colours."""
+    def last_words(self) -> str:
+        """Return the last lines of the log, without colours, ready to follow a message."""
         with self.log.open("rb") as source:
             source.seek(max(0, self.log.stat().st_size - 20_000))
             text = source.read().decode("utf-8", errors="replace")
-        kept = [line for line in _ANSI.sub("", text).splitlines() if line.strip()]
-        return "\n".join(kept[-lines:])
+        kept = [line for line in _ANSI.sub("", text).splitlines() if line.strip()][-_LAST_LINES:]
+        return "\n".join(["", f"last lines of {self.log}:", *kept] if kept else [""]).rstrip()
 
     def _signal_group(self, number: signal.Signals) -> bool:
         try:

@@ -136,8 +136,7 @@ class Server:
         return response
 
     def _error(self, kind: Failure, message: str) -> EngineError:
-        log = f"\n--- last lines of {self.process.log}\n{self.process.tail()}"
-        return EngineError(message + log, kind=kind)
+        return EngineError(message + self.process.last_words(), kind=kind)
 
 
 def free_port(wanted: int = 0) -> int:

@@ -100,7 +100,7 @@ def make(
         candidate=candidate,
         requests=tuple(requests),
         contrast=contrast,
-        require=(*require, *_EXECUTION_WITNESS[cell.execution], *cache),
+        require=(*require, *cache, *_EXECUTION_WITNESS[cell.execution]),
         contract=config.contracts.find(cell.family, cell.platform, cell.dtype),
         nudge=nudge,
     )

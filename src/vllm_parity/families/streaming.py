@@ -59,9 +59,9 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     with nudged(server, plan):
         candidate = [_streamed(request, server) for request in plan.requests]
     arms = Arms(
-        reference=_arm(plan, plan.reference, server, reference),
-        candidate=_arm(plan, plan.candidate, server, candidate),
-        control=_arm(plan, plan.reference, server, control),
+        reference=_arm(plan.reference, server, reference),
+        candidate=_arm(plan.candidate, server, candidate),
+        control=_arm(plan.reference, server, control),
     )
     return Outcome(arms=arms, environment=server.environment)
 
@@ -97,7 +97,7 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
     )
 
 
-def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
+def _arm(side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
     answers = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
     usages = [_usage(events) for events in answers]
     hits = sum(
@@ -106,11 +106,7 @@ def _arm(plan: Plan, side: ArmPlan, server: Server, requests: list[Request]) -> 
     witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
     if side.run["stream"]:
         witness["chunks"] = min(map(_chunks, answers), default=0)
-    return Arm(
-        knobs=arm_knobs(side, server),
-        witness=witness,
-        requests=requests,
-    )
+    return Arm(knobs=arm_knobs(side, server), witness=witness, requests=requests)
 
 
 def _usage(events: Iterable[Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def close_up(observation: Observation, judgement: Judgement) -> list[str]:
     """Return lines on the first divergence that has a place; none where there is none."""
     if judgement.verdict not in {Verdict.DIVERGED, Verdict.INVALID_PAIR}:
         return []
-    placed = (r for r in judgement.reasons if r.code in DIVERGED and r.request is not None)
+    placed = (r for r in judgement.reasons if r.code in DIVERGED and r.output is not None)
     reason = next(placed, None)
     found = None if reason is None else find_evidence(observation, reason)
     if found is None:
@@ -48,7 +48,7 @@ def close_up(observation: Observation, judgement: Judgement) -> list[str]:
         lines += _tops(found, found.position)
         lines += _window(found, found.position)
     marks = levels(found, observation.contract, judgement)
-    return lines + _extent(found, marks) if marks else lines
+    return lines + _extent(found, marks) if any(marks) else lines
 
 
 def _texts(found: Evidence) -> list[str]:

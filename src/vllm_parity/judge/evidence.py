@@ -35,16 +35,11 @@ def find_evidence(observation: Observation, reason: Reason) -> Evidence | None:
     if pair is None:
         return None
     request, left, right = pair
-    shared = [index for index in left if index in right]
-    index = reason.output if reason.output is not None else next(iter(shared), None)
-    if index is None or index not in shared:
+    # A finding about one output of a request is about one that both arms have, but for controls.
+    a, b = (None if reason.output is None else side.get(reason.output) for side in (left, right))
+    if a is None or b is None:
         return None
-    return Evidence(
-        request=request,
-        reference=left[index],
-        candidate=right[index],
-        position=reason.position,
-    )
+    return Evidence(request=request, reference=a, candidate=b, position=reason.position)
 
 
 def levels(evidence: Evidence, contract: Contract, judgement: Judgement) -> list[int]:

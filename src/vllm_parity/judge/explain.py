@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vllm_parity.judge.closeup import close_up
+from vllm_parity.judge.findings import Code
 from vllm_parity.judge.layout import row
+from vllm_parity.judge.pairing import shown
 from vllm_parity.schema import Kind
 from vllm_parity.verdict import Verdict
 
@@ -32,15 +34,26 @@ _ADVICE = {
     ),
 }
 
+_HINTS = {
+    Code.WITNESS: "witness: choose a workload or settings under which it does happen.",
+    Code.MISSING_LOGPROBS: "missing_logprobs: ask for logprobs in both arms.",
+    Code.MISSING_TOKENS: "missing_tokens: ask for token ids, or use a contract that needs none.",
+    Code.SHORT: "short: ignore EOS, or expect no fixed length.",
+    Code.NO_SIGNAL: "no_signal: a model this sure of itself shows nothing; use another.",
+    Code.MIN_COMPARED: "min_compared: a prompt without a tie, or a contract that asks for less.",
+    Code.TRUNCATED_STREAM: "truncated_stream: the server stopped in the middle; see its log.",
+}
+
 
 def explain(observation: Observation, judgement: Judgement, *, command: str | None = None) -> str:
     """Return a text of at most one screen that says why the verdict is what it is.
 
     `command` is what runs this cell again; it is shown last.
     """
-    about = f"{observation.family} on {observation.platform}, {_contrast(observation)}"
+    about = f"{observation.family} on {observation.platform}"
     lines = [
         f"{judgement.verdict.upper()}  {observation.cell}  ({about})",
+        row("contrast", _contrast(observation)),
         row("contract", _contract(observation.contract)),
     ]
     if judgement.verdict is Verdict.NOT_RUN:
@@ -51,6 +64,7 @@ def explain(observation: Observation, judgement: Judgement, *, command: str | No
         lines += _amount(judgement)
     if judgement.verdict in _ADVICE:
         lines.append(row("what now", _ADVICE[judgement.verdict]))
+        lines += [row("", _HINTS[code]) for code in _HINTS if code in judgement.codes]
     if command:
         lines.append(row("run again", command, lines=4))
     return "\n".join(lines)
@@ -60,8 +74,9 @@ def _contrast(observation: Observation) -> str:
     arms = observation.arms
     if arms.reference is None or arms.candidate is None:
         return " and ".join(observation.contrast)
-    return ", ".join(
-        f"{knob} {arms.reference.knobs.get(knob)} against {arms.candidate.knobs.get(knob)}"
+    return "; ".join(
+        f"{knob}: {shown(arms.reference.knobs.get(knob))} in the reference, "
+        f"{shown(arms.candidate.knobs.get(knob))} in the candidate"
         for knob in observation.contrast
     )
 
@@ -86,12 +101,12 @@ def _reasons(judgement: Judgement) -> list[str]:
     kinds = [firsts[code] for code in dict.fromkeys(r.code for r in judgement.reasons)]
     others = [reason for reason in judgement.reasons if firsts[reason.code] is not reason]
     # At most as many lines as reasons would take: the first may be long, the others are cut.
-    shown = (kinds + others)[: max(_REASONS, len(kinds))]
+    listed = (kinds + others)[: max(_REASONS, len(kinds))]
     lines = [
         row(str(reason.code), f"{_place(reason)}{reason.message}", lines=2 if number < 4 else 1)
-        for number, reason in enumerate(shown)
+        for number, reason in enumerate(listed)
     ]
-    left = len(judgement.reasons) - len(shown)
+    left = len(judgement.reasons) - len(listed)
     if left:
         lines.append(row("", f"and {left} more; --json lists them all"))
     return lines
@@ -117,7 +132,9 @@ def _amount(judgement: Judgement) -> list[str]:
             f"{compared.logprobs} logprobs",
         )
     ]
-    if worst is not None:
+    if worst is not None and worst.abs == 0:
+        lines.append(row("worst", "no value that was compared differs at all"))
+    elif worst is not None:
         lines.append(
             row(
                 "worst",

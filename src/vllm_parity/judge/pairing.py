@@ -22,7 +22,7 @@ def check_knobs(observation: Observation, reference: Arm, candidate: Arm, tally:
         tally.add(Code.EXTRA_KNOB, f"{knob} differs and is no part of the contrast: {values}")
     for knob in observation.contrast:
         if knob not in moved:
-            value = _shown(reference.knobs.get(knob))
+            value = shown(reference.knobs.get(knob))
             tally.add(Code.SAME_KNOB, f"{knob} should differ and is {value} in both arms")
     control = observation.arms.control
     if control is not None:
@@ -42,7 +42,7 @@ def check_prompts(reference: Arm, candidate: Arm, tally: Tally) -> None:
             left, right = getattr(request, field), getattr(other, field)
             if left != right:
                 message = (
-                    f"{field} is {_shown(left)} in the reference, {_shown(right)} in the candidate"
+                    f"{field} is {shown(left)} in the reference, {shown(right)} in the candidate"
                 )
                 tally.add(Code.PROMPT, message, Place(request=request.id))
 
@@ -77,9 +77,13 @@ def same_json(left: object, right: object) -> bool:
 
 
 def _both(knob: str, left: Arm, right: Arm) -> str:
-    return f"{_shown(left.knobs.get(knob))} against {_shown(right.knobs.get(knob))}"
+    return f"{shown(left.knobs.get(knob))} against {shown(right.knobs.get(knob))}"
 
 
-def _shown(value: object) -> str:
-    text = "null" if value is None else repr(value)
+def shown(value: object) -> str:
+    """Return a knob's value as text of a bearable length."""
+    try:
+        text = "null" if value is None else repr(value)
+    except RecursionError:
+        text = "something nested very deeply"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

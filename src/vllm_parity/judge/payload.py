@@ -66,7 +66,7 @@ class Choice:
             self.texts.setdefault(name, []).append(text)
         if part.role is not None:
             self.roles.append(part.role)
-        if part.finish is not None:
+        if part.finish:
             self.finishes.append(part.finish)
         if part.token_ids is not None:
             self.token_ids = self.token_ids or []

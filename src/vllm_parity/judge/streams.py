@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import FormatError
 from vllm_parity.judge.findings import Code
-from vllm_parity.judge.pairing import same_json
+from vllm_parity.judge.pairing import same_json, shown
 from vllm_parity.judge.payload import BrokenError, Choice, read_choice, read_usage
 from vllm_parity.schema import unpacked
 
@@ -75,14 +75,24 @@ def from_events(request: Request, keys: Keys) -> Wire:
     wire = Wire()
     choices: dict[int, Choice] = {}
     for number, event in enumerate(_unpack(request, "events") or ()):
+        error = event.get("error") if isinstance(event, dict) else None
+        if error is not None:
+            wire.protocol.append(f"event {number}: an error: {shown(error)}")
         try:
             parts = _read_event(event)
-        except BrokenError as error:
-            wire.protocol.append(f"event {number}: {error}")
+        except BrokenError as broken:
+            if error is None:
+                wire.protocol.append(f"event {number}: {broken}")
             continue
         for index, part in parts:
             choices.setdefault(index, Choice()).take(part)
         wire.usage = read_usage(event) or wire.usage
+    _finish(wire, choices, request, keys)
+    return wire
+
+
+def _finish(wire: Wire, choices: dict[int, Choice], request: Request, keys: Keys) -> None:
+    """Turn what was put together into sides, and see whether it ended as it should."""
     for index, choice in choices.items():
         if len(choice.finishes) > 1:
             wire.protocol.append(
@@ -97,7 +107,6 @@ def from_events(request: Request, keys: Keys) -> Wire:
         wire.truncated = f"choice {', '.join(open_ended)} has no finish reason"
     elif not request.done:
         wire.truncated = "no [DONE]"
-    return wire
 
 
 def _unpack(request: Request, field: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -112,9 +121,6 @@ def _unpack(request: Request, field: str) -> Any:  # noqa: ANN401 - any JSON val
 def _read_event(event: object) -> list[tuple[int, Part]]:
     if not isinstance(event, dict):
         msg = "not an object"
-        raise BrokenError(msg)
-    if event.get("error") is not None:
-        msg = f"an error: {str(event['error'])[:200]}"
         raise BrokenError(msg)
     if event.get("object") != "chat.completion.chunk":
         msg = "no chat.completion.chunk"

@@ -82,4 +82,7 @@ def check_witnesses(observation: Observation, tally: Tally) -> None:
 
 def as_text(value: object) -> str:
     """Return a witness as the text that `==` compares: JSON's, a string without its quotes."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    try:
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    except RecursionError:
+        return "something nested very deeply"

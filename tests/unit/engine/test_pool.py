@@ -66,14 +66,23 @@ def test_dead_host_is_replaced_and_its_engines_with_it(pool: Pool) -> None:
     assert "killed by SIGKILL" in incident
 
 
-@pytest.mark.parametrize("what", ["refuse", "die"])
-def test_start_that_fails_once_is_tried_again_in_a_fresh_host(
-    pool: Pool, fake_vllm: Path, what: str
+def test_start_that_is_refused_once_is_tried_again_in_a_fresh_host(
+    pool: Pool, fake_vllm: Path
 ) -> None:
-    fake_vllm.write_text(f"start 1 {what}")
+    fake_vllm.write_text("start 1 refuse")
     assert pool.engine({}, SETTINGS, deadline=soon()).generate([REQUEST], together=True).outputs
     assert pool.started == {"hosts": 2, "engines": 2}
-    assert "a host was replaced: " in pool.incidents[0]
+    assert "a host was replaced: an engine did not start in it" in pool.incidents[0]
+
+
+def test_host_that_dies_at_a_start_is_an_error_and_the_next_one_is_fresh(
+    pool: Pool, fake_vllm: Path
+) -> None:
+    fake_vllm.write_text("start 1 die")
+    with pytest.raises(EngineError, match="killed by SIGKILL during 'start'"):
+        pool.engine({}, SETTINGS, deadline=soon())
+    assert pool.engine({}, SETTINGS, deadline=soon()).generate([REQUEST], together=True).outputs
+    assert pool.started == {"hosts": 2, "engines": 2}
 
 
 def test_start_that_fails_twice_is_not_tried_a_third_time(pool: Pool, fake_vllm: Path) -> None:

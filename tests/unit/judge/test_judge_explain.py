@@ -26,6 +26,8 @@ from making import (
 from test_judge_properties import pairs
 
 from vllm_parity.judge import explain, judge
+from vllm_parity.judge.pairing import shown
+from vllm_parity.judge.witness import as_text
 from vllm_parity.observation import decode_observation
 
 
@@ -68,7 +70,8 @@ def test_a_divergence_has_all_that_ends_an_argument() -> None:
     command = "nox -s 'cpu_batch_invariance(text)' -- --cell cpu-test"
     text = explained(big({**CLOSE, "name": "cpu-batch-float32"}), command)
     for expected in (
-        "DIVERGED  cpu-test  (batch_invariance on cpu, batch_size 1 against 4)",
+        "DIVERGED  cpu-test  (batch_invariance on cpu)\n",
+        "batch_size: 1 in the reference, 4 in the candidate",
         "close: abs(a - b) <= 0.001 + 0.0 * abs(a), ties within 0.001  (named cpu-batch-float32",
         "request text-0, output 0, position 200: token 200 in the reference is 777",
         "...'Tell me a story about numbers.'",
@@ -190,15 +193,15 @@ def test_noise() -> None:
 def test_an_arm_that_is_missing() -> None:
     made = good("spec_decode")
     made["arms"]["candidate"] = None
-    assert "(spec_decode on cuda, speculative_config)" in explained(made)
+    assert "contrast          speculative_config\n" in explained(made)
 
 
 def test_a_divergence_without_a_partner() -> None:
     whole = response(choice("a"))
     made = stream(whole, {"error": "boom"})
-    assert "an error: boom" in explained(made)
+    assert "an error: 'boom'" in explained(made)
     made["arms"]["reference"]["requests"] = []
-    assert "an error: boom" in explained(made)
+    assert "an error: 'boom'" in explained(made)
 
 
 def test_nothing_moves_the_cursor_of_a_terminal() -> None:
@@ -214,3 +217,18 @@ def test_nothing_moves_the_cursor_of_a_terminal() -> None:
 @given(pairs())
 def test_every_verdict_fits_a_screen(document: Any) -> None:
     explained(document)
+
+
+def test_a_finding_about_an_output_that_one_arm_alone_has() -> None:
+    fake = request(output([1], [{1: -9999.0}]), name="fake")
+    fine = request(output([1]), name="fine")
+    assert "a stand-in" in explained(observation([fine, fake], [fine]))
+    two = request(output([1]), output([1], [{1: -9999.0}], index=1), name="fine")
+    assert "a stand-in" in explained(observation([two], [fine]))
+
+
+def test_values_nested_too_deeply_to_show() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    assert shown(deep) == as_text(deep) == "something nested very deeply"

@@ -21,6 +21,7 @@ from making import (
     verdict,
 )
 
+import vllm_parity
 from vllm_parity.errors import FormatError
 from vllm_parity.judge import judge
 from vllm_parity.observation import Observation, decode_observation
@@ -711,6 +712,8 @@ def test_an_observation_made_in_python() -> None:
         arms=Arms(reference=arm(1), candidate=arm(2)),
     )
     assert judge(made).verdict == "pass"
+    # The package can be called by its own name, whichever of the two was imported.
+    assert vllm_parity.judge(made) == judge(made)
     assert judge(made).as_dict()["worst"]["allowed"] == 0.0
 
 

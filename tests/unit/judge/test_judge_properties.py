@@ -230,6 +230,12 @@ def test_where_chunks_split_does_not_matter(cuts: list[int]) -> None:
     assert shape(document)[2:] == shape(whole_and_pieces([]))[2:]
 
 
+def test_every_single_split_passes() -> None:
+    for cut in range(20):
+        assert verdict(whole_and_pieces([cut])) == ("pass", set())
+    assert verdict(whole_and_pieces(list(range(20)))) == ("pass", set())
+
+
 @given(st.lists(st.integers(0, 20), max_size=6), st.lists(st.integers(0, 20), max_size=6))
 def test_fields_may_split_at_different_places(texts: list[int], tokens: list[int]) -> None:
     document = whole_and_pieces(texts)

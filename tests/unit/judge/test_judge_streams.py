@@ -25,7 +25,7 @@ from making import (
 )
 
 from vllm_parity.errors import FormatError
-from vllm_parity.judge import judge
+from vllm_parity.judge import explain, judge
 from vllm_parity.observation import decode_observation
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -328,7 +328,16 @@ def test_breaks_of_the_protocol() -> None:
     assert verdict(stream(whole(), *chunks(), after_done=1)) == ("diverged", {"protocol"})
 
 
+def test_an_error_beside_a_chunk_takes_no_text_away() -> None:
+    other = chunks()
+    other[1]["error"] = {"message": "slow"}
+    assert verdict(stream(whole(), *other)) == ("diverged", {"protocol"})
+
+
 def test_fine_ways_to_send_a_stream() -> None:
+    unfinished = chunks()
+    unfinished[1]["choices"][0]["finish_reason"] = ""
+    assert verdict(stream(whole(), *unfinished)) == ("pass", set())
     repeated = chunks()
     for event in repeated[:3]:
         event["choices"][0]["delta"]["role"] = "assistant"
@@ -457,6 +466,34 @@ def test_nesting_that_only_just_fits() -> None:
     assert deeper(0) == "pass"
     with pytest.raises(FormatError, match="the response of request 'audio-0': expected less nest"):
         deeper(sys.getrecursionlimit() - 400)
+
+
+@pytest.mark.parametrize("place", ["knob", "witness", "error", "usage"])
+def test_no_depth_of_nesting_is_a_traceback(place: str) -> None:
+    document = good("streaming")
+    candidate = document["arms"]["candidate"]
+    if place == "knob":
+        candidate["knobs"]["deep"] = "@"
+    elif place == "witness":
+        candidate["witness"]["deep"] = "@"
+        document["require"] = ["deep==1"]
+    elif place == "error":
+        candidate["requests"][0]["events"][1]["error"] = "@"
+    else:
+        candidate["requests"][0]["events"][-1]["usage"]["total_tokens"] = "@"
+    text = json.dumps(document)
+    seen = set()
+    for depth in [1, *range(sys.getrecursionlimit() - 140, sys.getrecursionlimit())]:
+        try:
+            made = decode_observation(text.replace('"@"', "[" * depth + "]" * depth).encode())
+            judgement = judge(made)
+        except FormatError:
+            seen.add("format error")
+        else:
+            seen.add(str(judgement.verdict))
+            assert explain(made, judgement)
+    assert "format error" in seen
+    assert len(seen) == 2
 
 
 def test_the_candidate_is_judged_by_its_events() -> None:
