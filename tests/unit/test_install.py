@@ -182,12 +182,13 @@ def test_unreachable_index_gives_way_to_the_next_source_in_one_line(
 
 @pytest.mark.usefixtures("configs", "reachable")
 def test_source_that_fails_gives_way_to_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls = faking_uv(monkeypatch, fails_on=CPU.torch[0].packages[0])
     install(Platform.CPU, tmp_path / "env")
     assert set(CPU.torch[1].packages) <= set(calls[2])
     assert len(calls) == 5
+    assert f"that failed; no {CPU.torch[0].packages[0]}\n" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("configs", "reachable")

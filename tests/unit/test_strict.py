@@ -132,10 +132,11 @@ def test_finish_refuses_what_was_not_taken() -> None:
     entry = table("seed = 1\nsead = 2")
     entry.take("seed", int)
     entry.enum("color", Color, Color.RED)
+    entry.enums("colors", Color, (Color.RED,))
     with pytest.raises(ConfigError) as caught:
         entry.finish()
     assert str(caught.value) == (
-        "x.toml: here: unknown key 'sead'; allowed: seed, color; did you mean 'seed'?"
+        "x.toml: here: unknown key 'sead'; allowed: seed, color, colors; did you mean 'seed'?"
     )
 
 
@@ -143,6 +144,13 @@ def test_finish_is_content_where_all_was_taken() -> None:
     entry = table("seed = 1")
     entry.take("seed", int)
     entry.finish()
+
+
+def test_default_of_an_enum_does_not_excuse_a_wrong_value() -> None:
+    with pytest.raises(ConfigError, match="unknown value 'blau'"):
+        table("a = 'blau'").enum("a", Color, Color.RED)
+    with pytest.raises(ConfigError, match="unknown value 'blau'"):
+        table("a = ['blau']").enums("a", Color, (Color.RED,))
 
 
 def test_unknown_with_nothing_allowed() -> None:

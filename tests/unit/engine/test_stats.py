@@ -55,6 +55,7 @@ def test_batch_of_four() -> None:
     assert found["max_running_requests"] == 4
     assert found["max_step_tokens"] == 137
     assert found["prefill_chunks"] == 4
+    assert found["spec_draft_tokens"] == found["spec_accepted_tokens"] == 0
 
 
 def test_requests_one_after_another_are_no_batch() -> None:

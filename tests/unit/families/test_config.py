@@ -43,8 +43,10 @@ AUDIO = 'model = "tiny-qwen2-audio"'
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = changed(tmp_path, old, new)
     with pytest.raises(ConfigError) as caught:
-        load_config(changed(tmp_path, old, new))
+        load_config(path)
+    assert str(caught.value).startswith((f"{path}: ", "platforms.toml: "))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

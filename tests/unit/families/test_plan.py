@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import pkgutil
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from vllm_parity.engine.extension import ParityExtension
 from vllm_parity.engine.stats import witness
 from vllm_parity.errors import ConfigError
 from vllm_parity.families import Plan, load_config, make_plan
@@ -91,6 +93,7 @@ def test_settings_are_those_of_cell_family_and_platform(cell: Cell) -> None:
     for arm in (plan(cell).reference, plan(cell).candidate):
         assert arm.engine["model"] == cell.model
         assert arm.engine["dtype"] == cell.dtype
+        assert pkgutil.resolve_name(arm.engine["worker_extension_cls"]) is ParityExtension
         assert arm.engine["enable_prefix_caching"] is (cell.prefix_cache is Switch.ON)
         assert arm.engine["enforce_eager"] is (cell.execution is Execution.EAGER)
         family = CONFIG.matrix.families[cell.family].engine
