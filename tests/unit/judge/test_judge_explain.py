@@ -229,6 +229,6 @@ def test_a_finding_about_an_output_that_one_arm_alone_has() -> None:
 
 def test_values_nested_too_deeply_to_show() -> None:
     deep: Any = 1
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
     assert shown(deep) == as_text(deep) == "something nested very deeply"
