@@ -7,28 +7,43 @@ from __future__ import annotations
 
 import datetime
 import math
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
+from vllm_parity.matrix.axes import Dtype, Family, Platform
+from vllm_parity.strict import load_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
-FAMILIES = ("batch_invariance", "spec_decode", "streaming")
-PLATFORMS = ("cpu", "cuda", "rocm", "other")
-NUMBERS = {
-    "bitwise": (),
-    "close": ("atol", "rtol", "tie_gap", "min_compared"),
-    "tokens": ("tie_gap", "min_compared"),
-    "text": (),
+    from vllm_parity.strict import Table
+
+
+T = TypeVar("T")
+
+
+class Kind(StrEnum):
+    """How strictly a contract compares, from strict to loose."""
+
+    BITWISE = "bitwise"
+    CLOSE = "close"
+    TOKENS = "tokens"
+    TEXT = "text"
+
+
+NUMBERS: dict[Kind, tuple[str, ...]] = {
+    Kind.BITWISE: (),
+    Kind.CLOSE: ("atol", "rtol", "tie_gap", "min_compared"),
+    Kind.TOKENS: ("tie_gap", "min_compared"),
+    Kind.TEXT: (),
 }
-"""The kinds, and the numbers that each takes."""
+"""The numbers that each kind takes."""
 
-_REQUIRED = {"close": ("atol", "rtol")}
-_EVIDENCE = ("measured", "date", "source")
+_REQUIRED = {Kind.CLOSE: ("atol", "rtol")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,11 +51,11 @@ class NamedContract:
     """One entry of the file. Family, platform and dtype are None where it holds for any."""
 
     name: str
-    kind: str
+    kind: Kind
     why: str
-    family: str | None = None
-    platform: str | None = None
-    dtype: str | None = None
+    family: Family | None = None
+    platform: Platform | None = None
+    dtype: Dtype | None = None
     atol: float | None = None
     rtol: float | None = None
     tie_gap: float | None = None
@@ -102,94 +117,62 @@ class Contracts:
         return self.by_name[name]
 
 
-def default_path() -> Path:
-    """Return the file that comes with the package, or with the checkout it runs from."""
-    here = Path(__file__).resolve().parent
-    installed = here / "configs" / "contracts.toml"
-    return installed if installed.exists() else here.parents[1] / "configs" / "contracts.toml"
-
-
 def load_contracts(path: Path | None = None) -> Contracts:
     """Read a file of contracts, the tool's own by default; raise ConfigError where it is wrong."""
-    path = path or default_path()
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"{path}: cannot be read: {error.strerror}"
-        raise ConfigError(msg) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"{path}: expected TOML: {error}"
-        raise ConfigError(msg) from error
-    by_name = {name: _contract(name, entry, f"{path}: [{name}]") for name, entry in table.items()}
-    _no_rivals(by_name.values(), path)
+    path = path or config_path("contracts.toml")
+    root = load_toml(path)
+    by_name: dict[str, NamedContract] = {}
+    places: dict[tuple[str | None, ...], str] = {}
+    for name, table in root.items():
+        contract = by_name[name] = _contract(name, table)
+        place = contract.family, contract.platform, contract.dtype
+        if place in places:
+            # One of the two would never be used.
+            msg = f"[{places[place]}] and [{name}] hold for the same family, platform and dtype"
+            raise root.fail(msg)
+        places[place] = name
     return Contracts(str(path), by_name)
 
 
-def _contract(name: str, entry: object, place: str) -> NamedContract:
-    if not isinstance(entry, dict):
-        msg = f"{place}: expected a table with kind and why"
-        raise ConfigError(msg)
-    kind = _one_of(entry, "kind", tuple(NUMBERS), place)
-    _check_keys(entry, kind, place)
-    for key, choices in (("family", FAMILIES), ("platform", PLATFORMS)):
-        if key in entry:
-            _one_of(entry, key, choices, place)
-    for key in NUMBERS[kind]:
-        _check_number(entry, key, place)
-    for key in ("why", "dtype", "measured", "source"):
-        if key in entry and not (isinstance(entry[key], str) and entry[key].strip()):
-            msg = f"{place}: {key} must be a text that says something, and is {entry[key]!r}"
-            raise ConfigError(msg)
-    # A datetime is a date to isinstance, and not to a reader.
-    if "date" in entry and type(entry["date"]) is not datetime.date:
-        msg = f"{place}: date must be a day such as 2026-11-30, and is {entry['date']!r}"
-        raise ConfigError(msg)
-    return NamedContract(name=name, **entry)
+def _contract(name: str, table: Table) -> NamedContract:
+    kind = table.enum("kind", Kind)
+
+    required = _REQUIRED.get(kind, ())
+    # What is looser than bitwise needs evidence.
+    loose = kind is not Kind.BITWISE
+    contract = NamedContract(
+        name=name,
+        kind=kind,
+        why=table.take("why", str),
+        family=table.enum("family", Family, None),
+        platform=table.enum("platform", Platform, None),
+        dtype=table.enum("dtype", Dtype, None),
+        measured=_text(table, "measured", needed=loose),
+        date=_optional(table, "date", datetime.date, needed=loose),
+        source=_text(table, "source", needed=loose),
+        **{key: _number(table, key, needed=key in required) for key in NUMBERS[kind]},
+    )
+    table.finish()
+    return contract
 
 
-def _check_keys(entry: dict[str, Any], kind: str, place: str) -> None:
-    """Check that all that is needed is there, and nothing that is not known."""
-    allowed = ("kind", "why", "family", "platform", "dtype", *NUMBERS[kind], *_EVIDENCE)
-    for key in entry:
-        if key not in allowed:
-            known = ", ".join(allowed)
-            msg = f"{place}: unknown key {key!r} in a {kind} contract; there are {known}"
-            raise ConfigError(msg)
-    evidence = () if kind == "bitwise" else _EVIDENCE
-    for key in ("why", *_REQUIRED.get(kind, ()), *evidence):
-        if key not in entry:
-            reason = " as evidence for being looser than bitwise" if key in _EVIDENCE else ""
-            msg = f"{place}: a {kind} contract needs {key}{reason}"
-            raise ConfigError(msg)
+def _optional(table: Table, key: str, kind: type[T], *, needed: bool) -> T | None:
+    return table.take(key, kind) if needed else table.take(key, kind, None)
 
 
-def _one_of(entry: dict[str, Any], key: str, choices: tuple[str, ...], place: str) -> str:
-    value = entry.get(key)
-    if value not in choices:
-        msg = f"{place}: {key} must be one of {', '.join(choices)}, and is {value!r}"
-        raise ConfigError(msg)
-    return str(value)
+def _text(table: Table, key: str, *, needed: bool) -> str | None:
+    text = _optional(table, key, str, needed=needed)
+    if text is not None and not text.strip():
+        msg = f"{key} must say something"
+        raise table.fail(msg)
+    return text
 
 
-def _check_number(entry: dict[str, Any], key: str, place: str) -> None:
-    if key not in entry:
-        return
-    value = entry[key]
+def _number(table: Table, key: str, *, needed: bool) -> float | None:
+    value = _optional(table, key, float, needed=needed)
     top = 1.0 if key == "min_compared" else math.inf
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not (0 <= value <= top and math.isfinite(value)):
-        limit = " and at most 1" if key == "min_compared" else ""
-        msg = f"{place}: {key} must be a number of at least 0{limit}, and is {value!r}"
-        raise ConfigError(msg)
-
-
-def _no_rivals(contracts: Iterable[NamedContract], path: Path) -> None:
-    """Check that no two entries ask for the same place: one of them would never be used."""
-    seen: dict[tuple[str | None, ...], str] = {}
-    for contract in contracts:
-        place = contract.family, contract.platform, contract.dtype
-        if place in seen:
-            names = f"[{seen[place]}] and [{contract.name}]"
-            msg = f"{path}: {names} hold for the same family, platform and dtype"
-            raise ConfigError(msg)
-        seen[place] = contract.name
+    if value is not None and not (math.isfinite(value) and 0 <= value <= top):
+        limit = " and at most 1" if top == 1 else ""
+        msg = f"{key} = {value!r} must be at least 0{limit}"
+        raise table.fail(msg)
+    return value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vllm_parity.errors import EngineError
 from vllm_parity.families import make_plan, run_arms
 from vllm_parity.families.arms import Outcome
-from vllm_parity.observation import Arms, Contract, Failure, Family, Observation, Platform
+from vllm_parity.observation import Arms, Contract, Failure, Observation, Platform
 
 if TYPE_CHECKING:
     from vllm_parity.engine.pool import Pool
@@ -53,7 +53,7 @@ def _observation(
     cell = plan.cell
     return Observation(
         cell=cell.id,
-        family=Family(cell.family),
+        family=cell.family,
         platform=Platform(cell.platform),
         contrast=list(plan.contrast),
         follows=list(plan.follows),

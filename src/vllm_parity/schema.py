@@ -12,19 +12,33 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from vllm_parity.contracts import Kind
+from vllm_parity.matrix.axes import Family
+
+__all__ = [
+    "SCHEMA",
+    "Arm",
+    "Arms",
+    "Contract",
+    "Count",
+    "Failure",
+    "Family",
+    "Kind",
+    "Number",
+    "Observation",
+    "Output",
+    "Packed",
+    "Platform",
+    "Request",
+    "Rows",
+    "unpacked",
+]
+
 SCHEMA = "vllm-parity.observation/1"
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Number = float | Literal["nan", "inf", "-inf"]
 Rows = list[dict[int, Number]]
-
-
-class Family(StrEnum):
-    """What is varied between the two arms of a cell."""
-
-    BATCH_INVARIANCE = "batch_invariance"
-    SPEC_DECODE = "spec_decode"
-    STREAMING = "streaming"
 
 
 class Platform(StrEnum):
@@ -34,15 +48,6 @@ class Platform(StrEnum):
     CUDA = "cuda"
     ROCM = "rocm"
     OTHER = "other"
-
-
-class Kind(StrEnum):
-    """How strictly a contract compares, from strict to loose."""
-
-    BITWISE = "bitwise"
-    CLOSE = "close"
-    TOKENS = "tokens"
-    TEXT = "text"
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

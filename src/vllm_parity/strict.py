@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="StrEnum")
 T = TypeVar("T")
+D = TypeVar("D")
 
 _MISSING: Any = object()
 
@@ -52,7 +53,7 @@ class Table:
         where = f"{self.file}: {self.place}" if self.place else self.file
         return ConfigError(f"{where}: {message}")
 
-    def take(self, key: str, kind: type[T], default: T = _MISSING) -> T:
+    def take(self, key: str, kind: type[T], default: D = _MISSING) -> T | D:
         """Return the value of `key`, which must be of type `kind`."""
         self._known.append(key)
         if key not in self.data:
@@ -77,7 +78,7 @@ class Table:
                 raise self.fail(msg)
         return tuple(values)
 
-    def enum(self, key: str, kind: type[E], default: E = _MISSING) -> E:
+    def enum(self, key: str, kind: type[E], default: D = _MISSING) -> E | D:
         """Return the value of `key` as a member of the axis `kind`."""
         if key not in self.data and default is not _MISSING:
             self._known.append(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import settings
 
 FAKES = Path(__file__).parents[1] / "fakes"
 
-# A busy machine is no finding.
-settings.register_profile("patient", deadline=None, max_examples=60)
+# A busy machine is no finding; and where a change is judged, it is judged by the same examples.
+settings.register_profile("patient", deadline=None, max_examples=60, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 
 
