@@ -41,17 +41,47 @@ def smoke(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests that need no vLLM (a minute)."""
-    session.install("--requirements", "configs/locks/tests.txt", "--no-deps", "--editable", ".")
+    install(session, "tests")
     session.run("pytest", *session.posargs)
+
+
+@nox.session(default=False)
+def coverage(session: nox.Session) -> None:
+    """Check that the judge's own tests take every branch of it."""
+    install(session, "tests")
+    session.run(
+        *("pytest", "tests/unit/judge", "--cov=vllm_parity.judge", "--cov-branch"),
+        *("--cov-report=term-missing:skip-covered", "--cov-fail-under=100", *session.posargs),
+        env={"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage")},
+    )
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Judge 100,000 malformed observations (some minutes)."""
+    install(session, "tests")
+    session.run("python", "tests/fuzz/fuzz_judge.py", *session.posargs)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure the judge, in ratios of one run; prints JSON."""
+    install(session, "tests")
+    session.run("python", "benchmarks/judge.py", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and types: ruff, mypy."""
-    session.install("--requirements", "configs/locks/lint.txt", "--no-deps", "--editable", ".")
+    install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+
+
+def install(session: nox.Session, group: str) -> None:
+    """Install the locked tools of a dependency group, and this project."""
+    session.install("--requirements", f"configs/locks/{group}.txt", "--no-deps", "--editable", ".")
 
 
 def cell_groups(platform: Platform, family: Family) -> list[str]:
