@@ -20,6 +20,7 @@ _KNOBS = {
     "enable_prefix_caching": "cache_config.enable_prefix_caching",
     "block_size": "cache_config.block_size",
     "kv_cache_dtype": "cache_config.cache_dtype",
+    "kv_cache_memory_bytes": "cache_config.kv_cache_memory_bytes",
     "max_num_seqs": "scheduler_config.max_num_seqs",
     "max_num_batched_tokens": "scheduler_config.max_num_batched_tokens",
     "enable_chunked_prefill": "scheduler_config.enable_chunked_prefill",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vllm_parity.schema import Contract, Observation
 
 _REASONS = 10
+_LOG_LINES = 14
 
 _ADVICE = {
     Verdict.NOT_RUN: "Nothing was run, so nothing is known.",
@@ -58,7 +59,7 @@ def explain(observation: Observation, judgement: Judgement, *, command: str | No
     ]
     if judgement.verdict is Verdict.NOT_RUN:
         lines.append(row("reason", observation.not_run or "none was given"))
-    lines += _reasons(judgement)
+    lines += _failure(judgement) if judgement.verdict is Verdict.ERROR else _reasons(judgement)
     lines += close_up(observation, judgement)
     if judgement.verdict not in {Verdict.NOT_RUN, Verdict.ERROR}:
         lines += _amount(judgement)
@@ -93,6 +94,13 @@ def _contract(contract: Contract) -> str:
         Kind.TEXT: "text, finish reason and usage alone",
     }
     return f"{contract.kind}: {meaning[contract.kind]}  ({origin})"
+
+
+def _failure(judgement: Judgement) -> list[str]:
+    """Show an error line by line, since the last lines of a log follow what happened."""
+    (reason,) = judgement.reasons
+    first, *log = reason.message.splitlines() or [""]
+    return [row(str(reason.code), first), *(row("", line, lines=2) for line in log[-_LOG_LINES:])]
 
 
 def _reasons(judgement: Judgement) -> list[str]:

@@ -59,7 +59,9 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "config": {
             "model_config": model,
-            "cache_config": {"enable_prefix_caching": settings.get("enable_prefix_caching")},
+            "cache_config": {
+                key: settings.get(key) for key in ("enable_prefix_caching", "kv_cache_memory_bytes")
+            },
             "scheduler_config": {
                 key: settings.get(key)
                 for key in ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill")

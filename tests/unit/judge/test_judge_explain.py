@@ -232,3 +232,14 @@ def test_values_nested_too_deeply_to_show() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert shown(deep) == as_text(deep) == "something nested very deeply"
+
+
+def test_an_error_is_shown_with_the_last_lines_of_its_log() -> None:
+    document = big(CLOSE)
+    log = "\n".join(f"log line {number}" for number in range(40))
+    document["error"] = {"arm": None, "kind": "died", "message": f"the host is gone\n{log}"}
+    document["arms"] = {"reference": None, "candidate": None}
+    shown_lines = [line.strip() for line in explained(document).splitlines()]
+    assert "engine            died: the host is gone" in shown_lines
+    assert shown_lines[-2] == "log line 39"
+    assert "log line 0" not in shown_lines
