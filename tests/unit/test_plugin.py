@@ -128,7 +128,7 @@ def test_live_line_names_the_stages_of_a_cell(run: Run) -> None:
         (["--tier", "smok"], "--tier: unknown value 'smok'; allowed: smoke; did you mean 'smoke'?"),
         (["--family", "video"], "--family: unknown value 'video'; allowed: batch_invariance"),
         (["--cell", "cpu-x"], "--cell: unknown cell 'cpu-x'; allowed: cpu-batch_invariance-text"),
-        (["--group", "graph-apc_off"], "no cell of matrix.toml has group graph-apc_off"),
+        (["--cell-group", "graph-apc_off"], "no cell of matrix.toml has group graph-apc_off"),
         (["--matrix", "nowhere.toml"], "nowhere.toml: no such configuration file"),
         (["--results", "/proc/none"], "/proc/none/"),
     ],
