@@ -8,6 +8,7 @@ is left as it is.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import http.client
 import importlib.util
@@ -55,17 +56,21 @@ def install(platform: Platform, folder: Path) -> None:
             f" {', '.join(plan.python)}; run nox with one of these"
         )
         raise InstallError(msg)
-    stamp = folder / _STAMP
-    wanted = _fingerprint(plan, folder)
-    if stamp.is_file() and stamp.read_bytes() == wanted:
-        return
-    stamp.unlink(missing_ok=True)
-    _say(f"installing vLLM for {platform} into {folder}")
-    _uv(["venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, str(folder)])
-    _install_torch(plan, folder)
-    _pip(folder, ["--requirements", str(_lock(plan.lock))])
-    _pip(folder, ["--editable", str(_PROJECT)])
-    stamp.write_bytes(wanted)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        # Two runs that begin at once: one installs, the other waits and finds it done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = folder / _STAMP
+        wanted = _fingerprint(plan, folder)
+        if stamp.is_file() and stamp.read_bytes() == wanted:
+            return
+        stamp.unlink(missing_ok=True)
+        _say(f"installing vLLM for {platform} into {folder}")
+        _uv(["venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, str(folder)])
+        _install_torch(plan, folder)
+        _pip(folder, ["--requirements", str(_lock(plan.lock))])
+        _pip(folder, ["--editable", str(_PROJECT)])
+        stamp.write_bytes(wanted)
 
 
 def _install_torch(plan: Install, folder: Path) -> None:

@@ -125,6 +125,8 @@ class Server:
                 path, json=body, timeout=max(0.1, min(left, _BOOT_SECONDS))
             )
         except httpx.TimeoutException:
+            # Whoever asks next gets a fresh one: this one may hang for ever.
+            self.process.stop()
             raise self._error(Failure.TIMEOUT, f"POST {path} had no answer in time") from None
         except httpx.TransportError as error:
             status = self.process.wait(5.0) or "runs on"

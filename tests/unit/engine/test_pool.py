@@ -153,12 +153,14 @@ def test_server_that_dies_later_is_replaced(pool: Pool, fake_vllm: Path) -> None
     assert "a server was killed by SIGKILL and was replaced" in pool.incidents
 
 
-def test_slow_answer_is_a_timeout(pool: Pool, fake_vllm: Path) -> None:
+def test_slow_answer_is_a_timeout_and_the_next_server_is_fresh(pool: Pool, fake_vllm: Path) -> None:
     server = pool.server({}, SETTINGS)
     fake_vllm.write_text("chat 1 hang")
     server.deadline = time.monotonic() + 0.5
     with pytest.raises(EngineError, match="had no answer in time"):
         server.chat(CHAT)
+    assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
+    assert pool.started == {"servers": 2}
 
 
 def test_closing_ends_a_server_that_still_boots(pool: Pool, fake_vllm: Path) -> None:
