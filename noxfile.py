@@ -104,6 +104,9 @@ def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
         *("-m", "pytest", "tests/parity", "--platform", platform.value, *selection),
         *session.posargs,
         external=True,
+        # Time to end its engines, where nox is interrupted.
+        interrupt_timeout=30,
+        terminate_timeout=10,
     )
 
 

@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -56,6 +57,7 @@ def install(platform: Platform, folder: Path) -> None:
             f" {', '.join(plan.python)}; run nox with one of these"
         )
         raise InstallError(msg)
+    _check_compiler(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         # Two runs that begin at once: one installs, the other waits and finds it done.
@@ -71,6 +73,23 @@ def install(platform: Platform, folder: Path) -> None:
         _pip(folder, ["--requirements", str(_lock(plan.lock))])
         _pip(folder, ["--editable", str(_PROJECT)])
         stamp.write_bytes(wanted)
+
+
+def _check_compiler(folder: Path) -> None:
+    """Check what PyTorch needs to compile: vLLM does that on CPUs in eager mode as well."""
+    if not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))):
+        msg = "no C++ compiler was found, which vLLM needs on a CPU; install g++ (or set CXX)"
+        raise InstallError(msg)
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        msg = f"{header} is not there, which vLLM needs on a CPU; install python3-dev or its like"
+        raise InstallError(msg)
+    if " " in str(folder.resolve()):
+        msg = (
+            f"{folder.resolve()}: PyTorch's compiler does not work from a folder with a space in"
+            " its path; name another with nox --envdir, or clone elsewhere"
+        )
+        raise InstallError(msg)
 
 
 def _install_torch(plan: Install, folder: Path) -> None:

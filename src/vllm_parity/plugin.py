@@ -92,22 +92,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     cells = [cell for cell in map(_cell, session.items) if cell is not None]
     if not cells or config.option.collectonly:
         return
-    from vllm_parity.engine.server import free_port
     from vllm_parity.session import Session
 
     live = LiveLine(config)
     try:
-        if config.option.server_port:
-            free_port(config.option.server_port)
         run = Session(
             config.stash[_CONFIG],
+            cells,
             results=config.option.results,
             server_port=config.option.server_port,
             stage=live.stage,
         )
         config.stash[_SESSION] = run
         config.pluginmanager.register(live, "vllm-parity-live")
-        run.prepare(cells)
     except ParityError as error:
         _give_up(error)
 
@@ -172,7 +169,6 @@ class LiveLine:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._reporter: pytest.TerminalReporter | None = reporter
         self._capture = config.pluginmanager.get_plugin("capturemanager")
-        self._run: Session | None = None
         self._stages: list[str] = []
         if reporter is not None:
             reporter.showfspath = False
@@ -201,8 +197,9 @@ class LiveLine:
         """Keep pytest's own letters out of the line; what failed still counts as failed."""
         if "parity" not in report.keywords or report.outcome == "skipped":
             return None
-        counted = report.when == "call" or report.failed
-        return report.outcome if counted else "", "", report.outcome.upper()
+        if report.failed:
+            return "failed", "", "FAILED"
+        return "passed" if report.when == "call" else "", "", ""
 
     def _write(self, text: str) -> None:
         if self._reporter is None:

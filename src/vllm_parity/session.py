@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity import __version__
 from vllm_parity.engine.pool import Pool, key_of
+from vllm_parity.engine.server import free_port
 from vllm_parity.errors import ConfigError
 from vllm_parity.families import make_plan
 from vllm_parity.judge import judge
@@ -24,7 +25,7 @@ from vllm_parity.verdict import Verdict, worst
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vllm_parity.families import Config, Plan
+    from vllm_parity.families import Config
     from vllm_parity.judge import Judgement
     from vllm_parity.matrix import Cell
     from vllm_parity.observation import Observation
@@ -57,30 +58,35 @@ class Session:
     def __init__(
         self,
         config: Config,
+        cells: Sequence[Cell],
         *,
         results: Path,
         server_port: int = 0,
         stage: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Plan the cells, and have their servers boot while others run.
+
+        Raises:
+            ConfigError: where a variable or port that they need is taken otherwise.
+            ResultsError: where `results` cannot be written.
+
+        """
         self.config = config
-        self.results = Results(results)
         self.judged: list[Judged] = []
-        self.stage = stage
+        self._started = time.monotonic()
+        self._project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
+        self._planned = [make_plan(cell, config) for cell in cells]
+        for plan in self._planned:
+            check_variables(plan.variables)
+        for number in range(self.distinct()["servers"] if server_port else 0):
+            free_port(server_port + number)
+        self.results = Results(results)
         self.pool = Pool(
             logs=self.results.meta,
             resolve=functools.partial(_resolve, stage=stage),
             stage=stage,
             server_port=server_port,
         )
-        self._project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
-        self._planned: list[Plan] = []
-        self._started = time.monotonic()
-
-    def prepare(self, cells: Sequence[Cell]) -> None:
-        """Say what will come, so that servers boot while other cells run."""
-        self._planned = [make_plan(cell, self.config) for cell in cells]
-        for plan in self._planned:
-            check_variables(plan.variables)
         for plan in self._planned:
             if plan.cell.family is Family.STREAMING:
                 self.pool.boot(plan.variables, plan.reference.engine)

@@ -129,6 +129,7 @@ def test_live_line_names_the_stages_of_a_cell(run: Run) -> None:
         (["--family", "video"], "--family: unknown value 'video'; allowed: batch_invariance"),
         (["--cell", "cpu-x"], "--cell: unknown cell 'cpu-x'; allowed: cpu-batch_invariance-text"),
         (["--cell-group", "graph-apc_off"], "no cell of matrix.toml has group graph-apc_off"),
+        (["--server-port", "99999"], "99999 is no port: they go from 1 to 65535"),
         (["--matrix", "nowhere.toml"], "nowhere.toml: no such configuration file"),
         (["--results", "/proc/none"], "/proc/none/"),
     ],
@@ -168,6 +169,16 @@ def test_port_in_use_is_refused_before_anything_starts(run: Run, tmp_path: Path)
         done = run("--server-port", str(taken.getsockname()[1]))
     assert done.returncode == 2
     assert "cannot be used (Address already in use); name another with --server-port" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_every_server_port_is_checked_before_anything_starts(run: Run, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run("--server-port", str(taken.getsockname()[1] - 1))
+    assert done.returncode == 2
+    assert "cannot be used (Address already in use)" in done.stdout
     assert not (tmp_path / "results").exists()
 
 

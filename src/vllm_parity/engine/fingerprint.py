@@ -16,8 +16,9 @@ _LIBRARIES = re.compile(
 )
 _PRIVATE = re.compile(
     r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|ENDPOINT|KEY|TOKEN|SECRET|PASS"
-    r"|IDENT|_PARITY_"
+    r"|_PARITY_"
 )
+_RECORDED = "PARITY_RECORDED"
 
 
 def fingerprint() -> dict[str, str]:
@@ -47,18 +48,27 @@ def fingerprint() -> dict[str, str]:
     return found
 
 
+def recorded(environment: dict[str, str]) -> dict[str, str]:
+    """Add to a process's variables the names of those that are to be recorded.
+
+    What vLLM sets for itself later, such as names of shared memory, is another in each process.
+    """
+    names = [name for name in environment if _LIBRARIES.match(name) and not _PRIVATE.search(name)]
+    return {**environment, _RECORDED: " ".join(sorted(names))}
+
+
 def visible_variables() -> dict[str, str]:
-    """Return the variables that vLLM or its libraries read and that are set here.
+    """Return the variables that vLLM or its libraries read and that this process began with.
 
     vLLM's own are given as vLLM understands them; paths, ports and keys never are.
     """
     from vllm import envs
 
-    seen = {}
-    for name in sorted(os.environ):
-        if _LIBRARIES.match(name) and not _PRIVATE.search(name):
-            seen[name] = str(getattr(envs, name)) if hasattr(envs, name) else os.environ[name]
-    return seen
+    names = [name for name in os.environ[_RECORDED].split() if name in os.environ]
+    return {
+        name: str(getattr(envs, name)) if hasattr(envs, name) else os.environ[name]
+        for name in names
+    }
 
 
 def _device() -> str:

@@ -63,9 +63,9 @@ class Pool:
         self._failed: dict[str, EngineError] = {}
         self._servers: dict[str, Future[Server]] = {}
         self._booted: list[Server] = []
-        # One thread: servers boot one after another while other cells run.
         self._booting = threading.Lock()
         self._closed = False
+        # One thread: servers boot one after another while other cells run.
         self._boots = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boot")
 
     def engine(self, variables: Variables, settings: Settings, *, deadline: float) -> OfflineEngine:

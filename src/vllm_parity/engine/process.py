@@ -9,6 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from vllm_parity.engine.fingerprint import recorded
 from vllm_parity.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Process:
         with sink:
             self._popen = subprocess.Popen(
                 arguments,
-                env={**os.environ, **variables},
+                env=recorded({**os.environ, **variables}),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

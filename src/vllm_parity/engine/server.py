@@ -132,6 +132,9 @@ class Server:
             status = self.process.wait(5.0) or "runs on"
             message = f"POST {path} failed ({error!r}); the server {status}"
             raise self._error(Failure.DIED, message) from None
+        if response.status_code >= 500:
+            # What broke in it may stay broken.
+            self.process.stop()
         if not response.is_success:
             message = f"POST {path} was answered with {response.status_code}: {response.text[:500]}"
             raise self._error(Failure.REFUSED, message)
@@ -145,9 +148,12 @@ def free_port(wanted: int = 0) -> int:
     """Return a free port: `wanted`, or any where that is 0.
 
     Raises:
-        ConfigError: where the wanted port is in use.
+        ConfigError: where the wanted port is in use, or is no port.
 
     """
+    if not 0 <= wanted <= 65535:
+        msg = f"{wanted} is no port: they go from 1 to 65535"
+        raise ConfigError(msg)
     with socket.socket() as probe:
         # As the server itself does it: a port that only lingers after a close is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

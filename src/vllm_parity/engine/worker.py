@@ -13,7 +13,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine import wire
+from vllm_parity.engine import leash, wire
 from vllm_parity.engine.stats import StepRecorder
 from vllm_parity.models.prompts import video_metadata
 
@@ -121,6 +121,7 @@ def main() -> None:
     """Take the socket named on the command line, and serve it."""
     from vllm_parity.engine.workarounds import apply_workarounds
 
+    leash.hold()
     apply_workarounds()
     serve(Connection(int(sys.argv[1])))
     sys.stdout.flush()

@@ -6,6 +6,7 @@ reference against a warm candidate would differ in two things.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine.server import MODEL_NAME
@@ -46,7 +47,8 @@ def plan(cell: Cell, config: Config) -> Plan:
 def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     """Send each request plain, streamed, and plain once more, to one server."""
     server = pool.server(plan.variables, plan.reference.engine)
-    server.deadline = deadline
+    # Its boot is no part of the cell's time: it serves many.
+    server.deadline = time.monotonic() + plan.cell.timeout_s
     pool.stage("asking")
     if plan.cell.prefix_cache is Switch.ON:
         for request in plan.requests:

@@ -67,7 +67,8 @@ def explain(observation: Observation, judgement: Judgement, *, command: str | No
         lines.append(row("what now", _ADVICE[judgement.verdict]))
         lines += [row("", _HINTS[code]) for code in _HINTS if code in judgement.codes]
     if command:
-        lines.append(row("run again", command, lines=4))
+        # Never folded: it is there to be copied.
+        lines += ["run again", command]
     return "\n".join(lines)
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.matrix.axes import Contrast, Execution, Family, Platform, Switch, Tier, Transport
+from vllm_parity.matrix.axes import (
+    Contrast,
+    Dtype,
+    Execution,
+    Family,
+    Platform,
+    Switch,
+    Tier,
+    Transport,
+)
 
 if TYPE_CHECKING:
     from vllm_parity.matrix.axes import LogprobsMode, Method, Modality
@@ -31,7 +40,7 @@ class Cell:
     method: Method | None = None
     logprobs_mode: LogprobsMode | None = None
     transport: Transport | None = None
-    dtype: str = "float32"
+    dtype: Dtype = Dtype.FLOAT32
     negative_control: bool = False
     timeout_s: float = 300.0
     engine: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -58,6 +67,8 @@ class Cell:
     def id(self) -> str:
         """The flat id, such as ``cpu-batch_invariance-image-compiled-apc_off``."""
         parts = [self.platform, self.family, *self.variant, self.group]
+        if self.dtype is not Dtype.FLOAT32:
+            parts.append(self.dtype)
         if self.contrast is Contrast.PREFIX_CACHE_STATE:
             parts.append("warm")
         if self.negative_control:

@@ -163,7 +163,7 @@ def _cells(table: Table) -> list[Cell]:
     fixed: dict[str, Any] = {
         "model": table.take("model", str),
         "tiers": table.enums("tiers", Tier),
-        "dtype": table.enum("dtype", Dtype, Dtype.FLOAT32).value,
+        "dtype": table.enum("dtype", Dtype, Dtype.FLOAT32),
         "negative_control": table.take("negative_control", bool, default=False),
         "timeout_s": _seconds(table, "timeout_s", 300.0),
         "engine": table.table("engine", {}).data,

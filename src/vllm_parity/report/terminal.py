@@ -51,7 +51,7 @@ def verdict_words(judged: Judged) -> str:
     verdict = judged.judgement.verdict
     if not judged.cell.negative_control:
         return verdict
-    return f"{verdict} ({'as' if judged.outcome is Verdict.PASS else 'not as'} it must)"
+    return f"{verdict} ({'as it must' if judged.outcome is Verdict.PASS else 'must diverge'})"
 
 
 def _worst(judgement: Judgement) -> tuple[str, str, str]:
@@ -60,7 +60,7 @@ def _worst(judgement: Judgement) -> tuple[str, str, str]:
         return "-", "-", "-"
     if worst.abs == 0:
         return "0", "0", "bitwise"
-    headroom = f"{worst.allowed / worst.abs:.2g}x" if worst.allowed else "none"
+    headroom = f"{worst.headroom:.0%}" if (worst.headroom or -1) > 0 else "exceeded"
     return f"{worst.abs:.2g}", str(worst.ulp), headroom
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -199,7 +200,7 @@ def test_chat_is_plain_twice_then_streamed() -> None:
     log, arms, pool = ran(CHAT)
     assert log == ["plain"] * 8 + ["streamed"] * 4
     (server,) = pool.engines
-    assert server.deadline == 7.0
+    assert server.deadline > time.monotonic() + 200
     assert {body["model"] for body in server.bodies} == {"model"}
     assert all(body["return_token_ids"] and body["logprobs"] for body in server.bodies)
     asked = [body.get("stream_options") for body in server.bodies]

@@ -25,6 +25,7 @@ from vllm_parity.matrix import (
     Switch,
     load_platforms,
 )
+from vllm_parity.matrix.axes import Dtype
 from vllm_parity.models import DraftModel, SeedModel
 
 CONFIG = load_config()
@@ -308,6 +309,6 @@ def test_draft_model_needs_a_draft() -> None:
 
 
 def test_contract_follows_the_platform() -> None:
-    rocm = replace(NGRAM, platform=Platform.ROCM, dtype="bfloat16")
+    rocm = replace(NGRAM, platform=Platform.ROCM, dtype=Dtype.BFLOAT16)
     config = replace(CONFIG, platforms={Platform.ROCM: CONFIG.platforms[Platform.CPU]})
     assert make_plan(rocm, config).contract.atol == 0.25

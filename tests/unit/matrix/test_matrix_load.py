@@ -76,8 +76,8 @@ def test_lists_become_one_cell_per_combination_the_shared_axes_slowest(tmp_path:
         "cpu-batch_invariance-video-eager-apc_off",
         "cpu-batch_invariance-image-compiled-apc_off",
         "cpu-batch_invariance-video-compiled-apc_off",
-        "cuda-spec_decode-ngram-raw_logits-graph-apc_off-nudged",
-        "rocm-spec_decode-ngram-raw_logits-graph-apc_off-nudged",
+        "cuda-spec_decode-ngram-raw_logits-graph-apc_off-bfloat16-nudged",
+        "rocm-spec_decode-ngram-raw_logits-graph-apc_off-bfloat16-nudged",
     ]
 
 
