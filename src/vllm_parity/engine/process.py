@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 5.0
 _LAST_LINES = 12
 
 
