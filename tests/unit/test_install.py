@@ -29,6 +29,9 @@ CPU = load_platforms()[Platform.CPU].install
 Calls = list[list[str]]
 
 
+CHECK_COMPILER = installing._check_compiler
+
+
 @pytest.fixture
 def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the configuration whose locks may be changed."""
@@ -41,6 +44,12 @@ def configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installing, "_unreachable", lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tests pass on machines without one."""
+    monkeypatch.setattr(installing, "_check_compiler", lambda _: None)
 
 
 def faking_uv(monkeypatch: pytest.MonkeyPatch, *, fails_on: str = "") -> Calls:
@@ -483,3 +492,39 @@ def test_command_knows_its_platforms(
         main()
     assert caught.value.code == 2
     assert "tpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("compiler", "no C\\+\\+ compiler was found"), ("headers", "Python.h is not there")],
+)
+def test_what_vllm_compiles_with_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, message: str
+) -> None:
+    found = tmp_path if missing == "compiler" else None
+    monkeypatch.setattr("shutil.which", lambda _: None if missing == "compiler" else "/bin/g++")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(found or tmp_path / "none"))
+    with pytest.raises(InstallError, match=message):
+        CHECK_COMPILER(tmp_path / "env")
+
+
+def test_folder_with_a_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: "/bin/g++")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    (tmp_path / "Python.h").touch()
+    CHECK_COMPILER(tmp_path / "env")
+    with pytest.raises(InstallError, match="does not work from a folder with a space"):
+        CHECK_COMPILER(tmp_path / "a b" / "env")
+
+
+def test_compiler_is_checked_before_anything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: Calls
+) -> None:
+    def missing(_: Path) -> None:
+        msg = "no compiler"
+        raise InstallError(msg)
+
+    monkeypatch.setattr(installing, "_check_compiler", missing)
+    with pytest.raises(InstallError, match="no compiler"):
+        install(Platform.CPU, tmp_path / "env")
+    assert calls == []
