@@ -8,7 +8,7 @@ import time
 from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine import wire
+from vllm_parity.engine import messages
 from vllm_parity.engine.process import Process
 from vllm_parity.errors import EngineError, Failure
 
@@ -48,13 +48,13 @@ class Host:
 
         """
         try:
-            wire.send(self._connection, {"call": call, **arguments})
+            messages.send(self._connection, {"call": call, **arguments})
             while not self._connection.poll(0.2):
                 if time.monotonic() > self.deadline:
                     raise self._give_up(
                         Failure.TIMEOUT, f"{call!r} did not finish in the time limit"
                     )
-            answer = wire.receive(self._connection)
+            answer = messages.receive(self._connection)
         except (EOFError, OSError):
             status = self.process.wait(5.0) or "closed its connection"
             raise self._give_up(Failure.DIED, f"the engine host {status} during {call!r}") from None

@@ -13,7 +13,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine import leash, wire
+from vllm_parity.engine import leash, messages
 from vllm_parity.engine.stats import StepRecorder
 from vllm_parity.models.prompts import video_metadata
 
@@ -105,7 +105,7 @@ def serve(connection: Connection[bytes, bytes]) -> None:
     }
     while True:
         try:
-            message = wire.receive(connection)
+            message = messages.receive(connection)
         except EOFError:
             return
         call = message.pop("call")
@@ -114,7 +114,7 @@ def serve(connection: Connection[bytes, bytes]) -> None:
         except Exception as error:  # noqa: BLE001 - whatever vLLM raises is the host's to report
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
-        wire.send(connection, answer)
+        messages.send(connection, answer)
 
 
 def main() -> None:
