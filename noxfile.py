@@ -42,7 +42,8 @@ def smoke(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests that need no vLLM (a minute)."""
     install(session, "tests")
-    session.run("pytest", *session.posargs)
+    # Where bytecode is not kept, the many short processes of the tests compile all anew.
+    session.run("pytest", *session.posargs, env={"PYTHONDONTWRITEBYTECODE": None})
 
 
 @nox.session(default=False)
