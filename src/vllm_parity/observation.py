@@ -54,6 +54,7 @@ __all__ = [
     "load_observation",
     "unpacked",
     "write_observation",
+    "write_whole",
 ]
 
 
@@ -189,9 +190,13 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def write_observation(path: str | os.PathLike[str], observation: Observation) -> None:
-    """Write an observation file whole or not at all: no reader ever sees half of one."""
+    """Write an observation file, as :func:`write_whole` does."""
+    write_whole(path, encode_observation(observation))
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all: no reader ever sees half of one."""
     target = Path(path)
-    data = encode_observation(observation)
     # The same folder, so that the last step is one rename within one file system.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import EngineError
-from vllm_parity.families import make_plan, run_arms
+from vllm_parity.families import run_arms
 from vllm_parity.families.arms import Outcome
 from vllm_parity.observation import Arms, Contract, Failure, Observation, Platform
 
 if TYPE_CHECKING:
     from vllm_parity.engine.pool import Pool
-    from vllm_parity.families import Config, Plan
-    from vllm_parity.matrix import Cell
+    from vllm_parity.families import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,20 +24,18 @@ class Run:
     seconds: float
 
 
-def observe(cell: Cell, config: Config, pool: Pool, *, project: dict[str, str]) -> Run:
-    """Run a cell. An engine that fails makes an observation with an error, never an exception.
+def observe(plan: Plan, pool: Pool, *, project: dict[str, str]) -> Run:
+    """Run a planned cell. An engine that fails makes an observation with an error, no exception.
 
     Args:
-        cell: what to run.
-        config: all configuration.
+        plan: what to run.
         pool: where engines come from, and stay warm.
         project: what to add to the environment: versions of this project itself.
 
     """
     started = time.monotonic()
-    plan = make_plan(cell, config)
     try:
-        outcome = run_arms(plan, pool, deadline=started + cell.timeout_s)
+        outcome = run_arms(plan, pool, deadline=started + plan.cell.timeout_s)
         failure = None
     except EngineError as error:
         outcome = Outcome(arms=Arms(), environment={})

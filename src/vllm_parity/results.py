@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ResultsError
-from vllm_parity.observation import write_observation
+from vllm_parity.observation import write_observation, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,10 +61,8 @@ class Results:
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write ``meta/run.jsonl``, whole or not at all; one line, so that runs can be joined."""
         path = self.meta / "run.jsonl"
-        partial = path.with_suffix(".partial")
         try:
-            partial.write_text(json.dumps(summary) + "\n", encoding="utf-8")
-            partial.replace(path)
+            write_whole(path, json.dumps(summary).encode() + b"\n")
         except OSError as error:
             raise _cannot_write(path, error) from None
 

@@ -71,12 +71,11 @@ class Session:
             ResultsError: where `results` cannot be written.
 
         """
-        self.config = config
         self.judged: list[Judged] = []
         self._started = time.monotonic()
         self._project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
-        self._planned = [make_plan(cell, config) for cell in cells]
-        for plan in self._planned:
+        self._plans = {cell.id: make_plan(cell, config) for cell in cells}
+        for plan in self._plans.values():
             check_variables(plan.variables)
         for number in range(self.distinct()["servers"] if server_port else 0):
             free_port(server_port + number)
@@ -87,18 +86,18 @@ class Session:
             stage=stage,
             server_port=server_port,
         )
-        for plan in self._planned:
+        for plan in self._plans.values():
             if plan.cell.family is Family.STREAMING:
                 self.pool.boot(plan.variables, plan.reference.engine)
 
     def run(self, cell: Cell) -> Judged:
-        """Run a cell, record it, judge it.
+        """Run a cell that was planned, record it, judge it.
 
         Raises:
             ResultsError: where the record cannot be written.
 
         """
-        run = observe(cell, self.config, self.pool, project=self._project)
+        run = observe(self._plans[cell.id], self.pool, project=self._project)
         path = self.results.write(run.observation)
         judged = Judged(
             cell=cell,
@@ -141,7 +140,7 @@ class Session:
     def distinct(self) -> dict[str, int]:
         """Count the environments, settings and server settings of the planned cells."""
         hosts, engines, servers = set(), set(), set()
-        for plan in self._planned:
+        for plan in self._plans.values():
             environment = key_of(plan.variables)
             for arm in (plan.reference, plan.candidate):
                 settings = key_of(plan.variables, arm.engine)

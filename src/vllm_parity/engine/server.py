@@ -95,10 +95,6 @@ class Server:
         answer: dict[str, float] = self.rpc("parity_set_weight", name, index, new, delta)
         return answer
 
-    def reset_prefix_cache(self) -> bool:
-        """Forget all cached prefixes; return whether vLLM says that it did."""
-        return bool(self._post("/reset_prefix_cache", {}).json()["success"])
-
     def close(self) -> None:
         """End the server and its children."""
         self.process.stop()

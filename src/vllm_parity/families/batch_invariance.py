@@ -48,9 +48,9 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     engine = pool.engine(plan.variables, plan.reference.engine, deadline=deadline)
     pool.stage("generating")
     if plan.cell.contrast is Contrast.PREFIX_CACHE_STATE:
-        reference, control = _cold(engine, plan.requests), _cold(engine, plan.requests)
+        reference, control = (_one_by_one(engine, plan.requests) for _ in range(2))
         with nudged(engine, plan):
-            candidate = _warm(engine, plan.requests)
+            candidate = _one_by_one(engine, plan.requests, warm=True)
     else:
         reference, control = (engine.generate(plan.requests, together=False) for _ in range(2))
         with nudged(engine, plan):
@@ -63,18 +63,14 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     return Outcome(arms=arms, environment=engine.environment)
 
 
-def _cold(engine: OfflineEngine, requests: tuple[Request, ...]) -> Generated:
+def _one_by_one(
+    engine: OfflineEngine, requests: tuple[Request, ...], *, warm: bool = False
+) -> Generated:
+    """Run each request alone, its prefix uncached, or cached by a run that does not count."""
     parts = []
     for request in requests:
         engine.reset_prefix_cache()
-        parts.append(engine.generate([request], together=True))
-    return joined(parts)
-
-
-def _warm(engine: OfflineEngine, requests: tuple[Request, ...]) -> Generated:
-    parts = []
-    for request in requests:
-        engine.reset_prefix_cache()
-        engine.generate([request], together=True)
+        if warm:
+            engine.generate([request], together=True)
         parts.append(engine.generate([request], together=True))
     return joined(parts)
