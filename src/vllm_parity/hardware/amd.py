@@ -136,11 +136,15 @@ def _visible(devices: list[Device], environment: Mapping[str, str], driver: str 
     )
     left = choose(rocr, environment.get(rocr), devices, _names(devices))
     rest = choose(hip, environment.get(hip) or None, left.devices, _names(left.devices))
+    notes = (
+        left.note(len(devices) - len(left.devices)),
+        rest.note(len(left.devices) - len(rest.devices)),
+    )
     return Probe(
         platform=Platform.ROCM,
         devices=rest.devices,
         driver=driver,
-        note="; ".join(filter(None, (left.note, rest.note))) or None,
+        note="; ".join(filter(None, notes)) or None,
     )
 
 

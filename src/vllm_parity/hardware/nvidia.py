@@ -134,7 +134,7 @@ def _visible(cards: list[_Card], environment: Mapping[str, str], driver: str | N
     variable = "CUDA_VISIBLE_DEVICES"
     choice = choose(variable, environment.get(variable), cards, list(_names(cards)))
     devices = tuple(device for card in choice.devices for device in card.devices)
-    notes = [choice.note]
+    notes = [choice.note(sum(len(card.devices) for card in cards) - len(devices))]
     by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if choice.by_index and not by_bus and _differ(cards):
         notes.append(

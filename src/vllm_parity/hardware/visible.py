@@ -15,14 +15,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Generic[T]):
-    """The devices that a variable leaves, in its order, and what to say about it.
+    """The devices that ``variable=value`` leaves, in its order.
 
-    `by_index` says whether any was named by its index.
+    `by_index` says whether any was named by its index, `end` what is wrong with the entry that
+    ended the list.
     """
 
+    variable: str
+    value: str
     devices: tuple[T, ...]
-    note: str | None = None
     by_index: bool = False
+    end: str | None = None
+
+    def note(self, hidden: int) -> str | None:
+        """Say that the variable hides so many GPUs; None where there is nothing to say."""
+        hides = f"hides {hidden} GPU{'' if hidden == 1 else 's'}" if hidden > 0 else ""
+        says = f"{self.variable}={self.value}"
+        if self.end:
+            return f"{says}: {self.end}" + (f", and {hides}" if hides else "")
+        if not self.value.strip():
+            says = f"{self.variable} is empty and"
+        return f"{says} {hides}" if hides else None
 
 
 def choose(
@@ -34,7 +47,7 @@ def choose(
     entry that is neither ends the list, and so does one that comes twice.
     """
     if value is None:
-        return Choice(devices=tuple(devices))
+        return Choice(variable=variable, value="", devices=tuple(devices))
     chosen: list[T] = []
     by_index = False
     end = None
@@ -46,8 +59,7 @@ def choose(
             break
         by_index = by_index or index is not None
         chosen.append(device)
-    note = _note(variable, value, hidden=sum(device not in chosen for device in devices), end=end)
-    return Choice(devices=tuple(chosen), note=note, by_index=by_index)
+    return Choice(variable=variable, value=value, devices=tuple(chosen), by_index=by_index, end=end)
 
 
 def _find(
@@ -60,11 +72,3 @@ def _find(
         return None
     fitting = [device for name, device in names if name.lower().startswith(entry.lower())]
     return fitting[0] if len(fitting) == 1 else None
-
-
-def _note(variable: str, value: str, *, hidden: int, end: str | None) -> str | None:
-    says = f"{variable}={value}" if value.strip() else f"{variable} is empty and"
-    hides = f"hides {hidden} GPU{'' if hidden == 1 else 's'}" if hidden else ""
-    if end:
-        return f"{variable}={value}: {end}" + (f", and {hides}" if hides else "")
-    return f"{says} {hides}" if hides else None
