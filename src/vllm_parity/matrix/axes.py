@@ -66,6 +66,8 @@ class Method(StrEnum):
 
     NGRAM = "ngram"
     DRAFT_MODEL = "draft_model"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
 
 
 class LogprobsMode(StrEnum):
@@ -78,11 +80,13 @@ class LogprobsMode(StrEnum):
 
 
 class Transport(StrEnum):
-    """How the content of a chat request of the family streaming travels."""
+    """How the content of a chat request of the family streaming travels; tools answer in calls."""
 
     TEXT = "text"
     AUDIO_URL = "audio_url"
     INPUT_AUDIO = "input_audio"
+    IMAGE_URL = "image_url"
+    TOOLS = "tools"
 
 
 class Tier(StrEnum):

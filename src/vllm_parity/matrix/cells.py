@@ -19,6 +19,14 @@ from vllm_parity.matrix.axes import (
 if TYPE_CHECKING:
     from vllm_parity.matrix.axes import LogprobsMode, Method, Modality
 
+_MEDIA: dict[Transport, str] = {
+    Transport.TEXT: "text",
+    Transport.AUDIO_URL: "audio",
+    Transport.INPUT_AUDIO: "audio",
+    Transport.IMAGE_URL: "image",
+    Transport.TOOLS: "text",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -55,7 +63,7 @@ class Cell:
     def medium(self) -> str:
         """What the cell's requests carry, and so the model must take."""
         if self.transport is not None:
-            return "text" if self.transport is Transport.TEXT else "audio"
+            return _MEDIA[self.transport]
         return self.modality or "text"
 
     @property
