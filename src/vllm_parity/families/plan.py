@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix import Execution, Matrix, PlatformSettings, Switch
-from vllm_parity.models import DraftModel, ModelSpec, find_model
+from vllm_parity.models import ModelSpec, drafts_of, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,8 +145,11 @@ def _nudge(cell: Cell, config: Config) -> Nudge | None:
 
 def draft_of(cell: Cell, config: Config) -> str:
     """Return the name of the model that drafts for a cell's model."""
-    for model in config.models.values():
-        if isinstance(model, DraftModel) and model.target == cell.model:
-            return model.name
-    msg = f"models.toml: no draft has the target {cell.model}, which the cell {cell.id} needs"
-    raise ConfigError(msg)
+    drafts = drafts_of(find_model(cell.model, config.models))
+    if cell.method is None or cell.method not in drafts:
+        msg = (
+            f"models.toml: {cell.model} has no draft for the method {cell.method}, "
+            f"which the cell {cell.id} needs"
+        )
+        raise ConfigError(msg)
+    return drafts[cell.method]

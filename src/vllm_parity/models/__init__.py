@@ -9,6 +9,7 @@ from vllm_parity.models.catalog import (
     ModelSpec,
     Nudge,
     SeedModel,
+    drafts_of,
     find_model,
     load_models,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "Nudge",
     "SeedModel",
     "cache_root",
+    "drafts_of",
     "find_model",
     "load_models",
     "model_path",

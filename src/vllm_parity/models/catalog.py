@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.strict import load_toml
+from vllm_parity.matrix.axes import Method
+from vllm_parity.strict import load_toml, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ class Recipe(StrEnum):
     QWEN3 = "qwen3"
     QWEN3_VL = "qwen3-vl"
     QWEN2_AUDIO = "qwen2-audio"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
 
 
 class Kind(StrEnum):
@@ -58,7 +61,10 @@ class Nudge:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedModel:
-    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file."""
+    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file.
+
+    `drafts` names the model that drafts for it, by method of speculative decoding.
+    """
 
     name: str
     modalities: tuple[Medium, ...]
@@ -66,6 +72,7 @@ class SeedModel:
     seed: int
     sha256: str
     nudge: Nudge | None = None
+    drafts: Mapping[Method, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +92,14 @@ class DraftModel:
 
 @dataclass(frozen=True, kw_only=True)
 class HubModel:
-    """A real model on the Hugging Face hub, pinned to a commit."""
+    """A real model on the Hugging Face hub, pinned to a commit; `drafts` as of a :class:`SeedModel`."""
 
     name: str
     modalities: tuple[Medium, ...]
     repo: str
     revision: str
     nudge: Nudge | None = None
+    drafts: Mapping[Method, str] = field(default_factory=dict, hash=False)
 
 
 ModelSpec = SeedModel | DraftModel | HubModel
@@ -106,7 +114,16 @@ def load_models(path: Path | None = None) -> dict[str, ModelSpec]:
         if isinstance(model, DraftModel) and not isinstance(models.get(model.target), SeedModel):
             msg = f"models.{name}: target: {model.target!r} is not a model of kind 'seed'"
             raise root.fail(msg)
+        for method, draft in drafts_of(model).items():
+            if draft not in models:
+                msg = f"models.{name}.drafts: {method}: {unknown('model', draft, models)}"
+                raise root.fail(msg)
     return models
+
+
+def drafts_of(model: ModelSpec) -> Mapping[Method, str]:
+    """Return the names of the models that draft for a model; none drafts for a draft."""
+    return {} if isinstance(model, DraftModel) else model.drafts
 
 
 def find_model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
@@ -133,6 +150,7 @@ def _model(name: str, table: Table) -> ModelSpec:
             recipe=table.enum("recipe", Recipe),
             seed=_natural(table, "seed"),
             sha256=_digits(table, "sha256", 64),
+            drafts=_drafts(table.table("drafts", {})),
         )
     elif kind is Kind.DRAFT:
         model = DraftModel(
@@ -150,6 +168,7 @@ def _model(name: str, table: Table) -> ModelSpec:
             nudge=nudge,
             repo=table.take("repo", str),
             revision=_digits(table, "revision", 40),
+            drafts=_drafts(table.table("drafts", {})),
         )
     table.finish()
     return model
@@ -163,6 +182,14 @@ def _nudge(table: Table) -> Nudge:
     )
     table.finish()
     return nudge
+
+
+def _drafts(table: Table) -> dict[Method, str]:
+    drafts = {method: table.take(method, str) for method in Method if method in table.data}
+    for key in table.data:
+        if key not in drafts:
+            raise table.fail(unknown("method", key, list(Method)))
+    return drafts
 
 
 def _natural(table: Table, key: str) -> int:
