@@ -92,7 +92,7 @@ class DraftModel:
 
 @dataclass(frozen=True, kw_only=True)
 class HubModel:
-    """A real model on the Hugging Face hub, pinned to a commit; `drafts` as of a :class:`SeedModel`."""
+    """A real model on the Hugging Face hub, pinned to a commit; `drafts` as in a `SeedModel`."""
 
     name: str
     modalities: tuple[Medium, ...]

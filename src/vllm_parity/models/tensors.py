@@ -48,7 +48,8 @@ class Tensor:
             scale = np.array(self.row_scale, dtype=np.float64)
             values = values * scale.reshape(-1, *(1,) * (len(self.shape) - 1))
         if self.diagonal is not None:
-            values = values + np.eye(*self.shape, k=self.diagonal)
+            rows, columns = self.shape
+            values = values + np.eye(rows, columns, self.diagonal)
         return (values + self.mean).astype("<f4")
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.models.catalog import DraftModel, HubModel, SeedModel, find_model, load_models
+from vllm_parity.models.catalog import (
+    DraftModel,
+    HubModel,
+    SeedModel,
+    drafts_of,
+    find_model,
+    load_models,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +28,7 @@ modalities = ["text"]
 seed = 1
 sha256 = "{}"
 nudge = {{ parameter = "model.norm.weight", index = 3, delta = 0.5 }}
+drafts = {{ draft_model = "small-draft" }}
 """.format("a" * 64)
 DRAFT = """
 [models.small-draft]
@@ -55,7 +63,9 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
         3,
         0.5,
     )
+    assert small.drafts == {"draft_model": "small-draft"}
     assert isinstance(draft, DraftModel)
+    assert drafts_of(draft) == drafts_of(real) == {}
     assert (draft.target, draft.noise) == ("small", 0.1)
     assert isinstance(real, HubModel)
     assert (real.name, real.repo, real.modalities) == (
@@ -81,6 +91,12 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
         ("a" * 64, "a" * 63, r"models.small: sha256 = .* must be 64 lower-case hexadecimal digits"),
         ("index = 3, ", "", r"models.small.nudge: the key 'index' is missing"),
         ("index = 3", "index = 3, by = 1", r"models.small.nudge: unknown key 'by'; allowed: para"),
+        (
+            "draft_model = ",
+            "eagl = ",
+            r"models.small.drafts: unknown method 'eagl'; allowed",
+        ),
+        ('"small-draft" }', '"big" }', r"models.small.drafts: draft_model: unknown model 'big'"),
         ("models.small]", 'models."Small"]', r"models.Small: a name is made of a-z"),
         ('target = "small"', 'target = "big"', r"models.small-draft: target: 'big' is not a mode"),
         ("c" * 40, "main", r"models.real-2b: revision = 'main' must be 40 lower-case hexadecimal"),
