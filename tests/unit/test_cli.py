@@ -11,7 +11,7 @@ import pytest
 
 from vllm_parity import __version__
 from vllm_parity.cli import _COMMANDS, main
-from vllm_parity.models import load_models
+from vllm_parity.matrix import load_models
 
 Capture = pytest.CaptureFixture[str]
 GOOD = Path(__file__).parents[1] / "data" / "good-spec_decode.json"

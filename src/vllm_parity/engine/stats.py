@@ -67,7 +67,8 @@ def witness(steps: list[Step]) -> dict[str, int]:
 
     `max_running_requests` is the most requests that one step computed, `max_step_tokens` the most
     tokens, `prefill_chunks` the number of pieces in which prompts were computed, `mm_cache_hits`
-    the number of images and the like that were found in the cache; the rest are totals of tokens. A step whose details vLLM did not give counts for nothing.
+    the number of images and the like that were found in the cache; the rest are totals of tokens.
+    A step whose details vLLM did not give counts for nothing.
     """
     requests = [s.get("prefill_requests", 0) + s.get("decode_requests", 0) for s in steps]
     tokens = [s.get("prefill_tokens", 0) + s.get("decode_tokens", 0) for s in steps]

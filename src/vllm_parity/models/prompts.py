@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,7 @@ class AudioRequest:
     wav: bytes
 
 
+@functools.cache
 def image_requests(seed: int = 0, preamble: str = "") -> tuple[VisionRequest, ...]:
     """Return four requests with one image each, of different sizes (4 to 12 image tokens).
 
@@ -102,6 +104,7 @@ def image_requests(seed: int = 0, preamble: str = "") -> tuple[VisionRequest, ..
     )
 
 
+@functools.cache
 def video_requests(seed: int = 100, preamble: str = "") -> tuple[VisionRequest, ...]:
     """Return four requests with one video each, of different lengths and sizes.
 
@@ -132,6 +135,7 @@ def video_metadata(frames: int, fps: float = 2.0) -> dict[str, object]:
     }
 
 
+@functools.cache
 def audio_requests(seed: int = 200) -> tuple[AudioRequest, ...]:
     """Return four requests with one sound each, of different lengths (25 tokens a second).
 

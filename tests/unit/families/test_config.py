@@ -8,7 +8,8 @@ import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.families import load_config
+from vllm_parity.families import config, load_config
+from vllm_parity.matrix import Models, Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,31 +25,52 @@ def changed(folder: Path, old: str, new: str) -> Path:
 
 
 def test_project_files_fit() -> None:
-    config = load_config()
-    assert {cell.model for cell in config.matrix.cells} <= set(config.models)
-    assert {cell.platform for cell in config.matrix.cells} <= set(config.platforms)
+    loaded = load_config()
+    assert {cell.model for cell in loaded.matrix.cells} <= set(loaded.matrix.models)
+    assert {cell.platform for cell in loaded.matrix.cells} <= set(loaded.platforms)
 
 
-AUDIO = 'model = "tiny-qwen2-audio"'
+AUDIO = 'model = "tiny-qwen2-audio"\nengine'
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("tiny-qwen3", "tiny-qwen4", "/matrix.toml: the cell cpu-batch_invariance-text-eager-apc"),
-        ("tiny-qwen3", "tiny-qwen4", "_off: unknown model 'tiny-qwen4'; known models: tiny-eagle"),
+        ("tiny-qwen3", "tiny-qwen4", "/matrix.toml: cells[0]: model: unknown model 'tiny-qwen4'"),
         ("tiny-qwen3-vl", "tiny-qwen3", "apc_off: tiny-qwen3 takes text, not image"),
-        (AUDIO, 'model = "tiny-qwen3-vl"', "tiny-qwen3-vl takes text, image, video, not audio"),
-        ('"cpu"', '"rocm"', "platforms.toml: no table [rocm], which the cell rocm-batch_invarian"),
+        (
+            AUDIO,
+            'model = "tiny-qwen3-vl"\nengine',
+            "tiny-qwen3-vl takes text, image, video, not audio",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, old: str, new: str, words: str) -> None:
     path = changed(tmp_path, old, new)
     with pytest.raises(ConfigError) as caught:
         load_config(path)
-    assert str(caught.value).startswith((f"{path}: ", "platforms.toml: "))
+    assert str(caught.value).startswith(f"{path}: ")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_platform_of_a_cell_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    platforms = {Platform.CPU: load_config().platforms[Platform.CPU]}
+    monkeypatch.setattr(config, "load_platforms", lambda: platforms)
+    with pytest.raises(
+        ConfigError, match=r"^platforms\.toml: no table \[(cuda|rocm)\], which cells"
+    ):
+        load_config()
+
+
+def test_built_in_models_take_the_place_of_those_of_the_hub() -> None:
+    matrix = load_config(models=Models.BUILT_IN).matrix
+    assert {cell.models for cell in matrix.cells} == {Models.BUILT_IN}
+    assert len({cell.id for cell in matrix.cells}) == len(matrix.cells)
+    assert {cell.id for cell in matrix.cells} >= {
+        "cuda-batch_invariance-image-graph-apc_off-flash_attn-enc_flash_attn-bi",
+        "rocm-spec_decode-eagle-raw_logprobs-eager-apc_off",
+    }
 
 
 def test_another_matrix_is_read(tmp_path: Path) -> None:

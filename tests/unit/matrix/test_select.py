@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from vllm_parity.errors import ConfigError
-from vllm_parity.matrix import Cell, Family, Platform, Selection, Tier, load_matrix, select
+from vllm_parity.matrix import (
+    Cell,
+    Execution,
+    Family,
+    Platform,
+    Selection,
+    Switch,
+    Tier,
+    load_matrix,
+    select,
+)
 
 MATRIX = load_matrix()
 
@@ -22,21 +32,27 @@ def test_family(family: Family) -> None:
 
 def test_platform_and_tier() -> None:
     chosen = select(MATRIX, Selection(platform=Platform.CPU, tier=Tier.SMOKE))
-    assert all(cell.platform is Platform.CPU and Tier.SMOKE in cell.tiers for cell in chosen)
+    assert all(cell.platform is Platform.CPU and cell.is_in(Tier.SMOKE) for cell in chosen)
 
 
 def ids(wanted: Selection) -> list[str]:
     return [cell.id for cell in select(MATRIX, wanted)]
 
 
-def test_groups_of_a_family_are_its_cells() -> None:
-    cells = select(MATRIX, Selection(family=Family.STREAMING))
-    groups = dict.fromkeys(cell.group for cell in cells)
+def test_executions_and_caches_of_a_family_are_its_cells() -> None:
     found: list[Cell] = []
-    for group in groups:
-        found += select(MATRIX, Selection(family=Family.STREAMING, group=group))
-    assert len(groups) == 2
-    assert sorted(cell.id for cell in found) == sorted(cell.id for cell in cells)
+    for execution in Execution:
+        for cache in Switch:
+            wanted = Selection(family=Family.STREAMING, execution=execution, prefix_cache=cache)
+            found += select(MATRIX, wanted)
+    whole = select(MATRIX, Selection(family=Family.STREAMING))
+    assert sorted(cell.id for cell in found) == sorted(cell.id for cell in whole)
+
+
+def test_cells_are_meant_by_name_unless_a_tier_alone_is_named() -> None:
+    assert Selection(family=Family.STREAMING).by_name
+    assert Selection(tier=Tier.PR, cells=("*-image-*",)).by_name
+    assert not Selection(tier=Tier.PR, platform=Platform.CUDA).by_name
 
 
 def test_id_takes_that_cell_alone() -> None:
@@ -45,13 +61,13 @@ def test_id_takes_that_cell_alone() -> None:
 
 
 def test_patterns_add_up_and_other_wishes_narrow_them() -> None:
-    patterns = ("*-image-*", "*-video-eager-*")
-    assert ids(Selection(cells=patterns)) == [
+    patterns = ("*-image-*", "cpu-*-video-eager-*")
+    assert ids(Selection(cells=patterns, tier=Tier.SMOKE)) == [
         "cpu-batch_invariance-image-eager-apc_off",
         "cpu-batch_invariance-video-eager-apc_off",
         "cpu-batch_invariance-image-compiled-apc_off",
     ]
-    assert ids(Selection(cells=patterns, group="compiled-apc_off")) == [
+    assert ids(Selection(cells=patterns, tier=Tier.SMOKE, execution=Execution.COMPILED)) == [
         "cpu-batch_invariance-image-compiled-apc_off"
     ]
 
@@ -65,9 +81,7 @@ def test_pattern_without_a_cell_is_refused_although_others_match() -> None:
 
 
 def test_nothing_left_is_refused_in_plain_words() -> None:
-    wanted = Selection(
-        platform=Platform.ROCM, tier=Tier.SMOKE, cells=("*-image-*", "*-video-*"), group=None
-    )
+    wanted = Selection(platform=Platform.ROCM, tier=Tier.SMOKE, cells=("*-image-*", "*-video-*"))
     with pytest.raises(ConfigError) as caught:
         select(MATRIX, wanted)
     assert str(caught.value) == (

@@ -9,7 +9,8 @@ import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.models import command, load_models
+from vllm_parity.matrix import load_models
+from vllm_parity.models import command
 from vllm_parity.models.command import add_models_arguments, run_models
 
 if TYPE_CHECKING:

@@ -91,6 +91,15 @@ def test_draft_has_the_tensors_of_its_target_but_not_the_values() -> None:
 
 
 def test_hub_model_is_not_made() -> None:
-    real = HubModel(name="real", modalities=(Medium.TEXT,), repo="some/model", revision="0" * 40)
+    real = HubModel(
+        name="real",
+        modalities=(Medium.TEXT,),
+        parameters=1,
+        drafts={},
+        repo="some/model",
+        revision="0" * 40,
+        needs_token=False,
+        built_in=None,
+    )
     with pytest.raises(ModelError, match="not made from a seed: it is some/model at 000"):
         blueprint(real, {"real": real})
