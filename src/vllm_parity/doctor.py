@@ -13,6 +13,7 @@ from vllm_parity.found import find_vllm
 from vllm_parity.gate import Gate
 from vllm_parity.hardware import dump_machine, load_machine, probe_machine
 from vllm_parity.matrix import Models, Platform, Tier, load_matrix, load_platforms, select
+from vllm_parity.matrix.environment import check_variables, variables_of
 from vllm_parity.matrix.options import add_selection_options, read_axis, read_selection
 from vllm_parity.verdict import Verdict
 
@@ -62,6 +63,7 @@ def check(gate: Gate, wanted: Selection) -> int:
     """Return 0 where a chosen cell can run here, and 3 where a tier has none that can.
 
     Raises:
+        ConfigError: where a variable is set here to something else than the cells need.
         HardwareError: where cells were asked for by name, and none of them can run, or one that
             was named in full.
 
@@ -69,6 +71,9 @@ def check(gate: Gate, wanted: Selection) -> int:
     cells = select(gate.matrix, wanted)
     found = gate.sort(cells)
     refuse_named(wanted, found.missing, any_left=bool(found.runnable))
+    for cell in found.runnable:
+        variables = variables_of(cell, gate.matrix, gate.platforms)
+        check_variables({name: one.value for name, one in variables.items()})
     if found.runnable:
         return 0
     told = "\n".join(f"  {line}" for line in grouped(found.missing))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from vllm_parity import __version__
 from vllm_parity.engine.pool import Pool, key_of
 from vllm_parity.engine.server import free_port
-from vllm_parity.errors import ConfigError
 from vllm_parity.families import make_plan
 from vllm_parity.judge import judge
 from vllm_parity.matrix import Family
-from vllm_parity.models import model_path
+from vllm_parity.matrix.environment import check_variables
+from vllm_parity.models.resolve import resolve
 from vllm_parity.observe import not_run, observe
 from vllm_parity.outcome import exit_code_of, outcome_of
 from vllm_parity.results import Results
@@ -89,7 +88,7 @@ class Session:
         self.results = Results(results)
         self.pool = Pool(
             logs=self.results.meta,
-            resolve=functools.partial(_resolve, stage=stage),
+            resolve=functools.partial(resolve, models=config.matrix.models, notify=stage),
             stage=stage,
             server_port=server_port,
         )
@@ -168,32 +167,6 @@ class Session:
                     hosts.add(environment)
                     engines.add(settings)
         return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
-
-
-def check_variables(variables: dict[str, str]) -> None:
-    """Refuse a variable that is set here to something else than the cells need.
-
-    Raises:
-        ConfigError: with both values.
-
-    """
-    for name, value in variables.items():
-        if os.environ.get(name, value) != value:
-            msg = (
-                f"{name}={os.environ[name]} is set here, but platforms.toml sets it to {value};"
-                f" unset it, or change it there"
-            )
-            raise ConfigError(msg)
-
-
-def _resolve(settings: dict[str, Any], *, stage: Callable[[str], None]) -> dict[str, Any]:
-    """Put the folder of each model in place of its name."""
-    resolved = {**settings, "model": str(model_path(settings["model"], notify=stage))}
-    speculative = settings.get("speculative_config")
-    if speculative and "model" in speculative:
-        draft = str(model_path(speculative["model"], notify=stage))
-        resolved["speculative_config"] = {**speculative, "model": draft}
-    return resolved
 
 
 def _revision() -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix import Contrast, Execution, Matrix, PlatformSettings, Switch
+from vllm_parity.matrix.environment import variables_of
 from vllm_parity.matrix.match import matches
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from vllm_parity.contracts import Contracts, NamedContract
     from vllm_parity.engine.request import ChatRequest, Request
-    from vllm_parity.matrix import Cell, Nudge, Platform, Variable
+    from vllm_parity.matrix import Cell, Nudge, Platform
     from vllm_parity.waivers import Waiver
 
 _EXECUTION: dict[Execution, dict[str, Any]] = {
@@ -85,10 +86,9 @@ def make(
     *,
     requests: Sequence[Request | ChatRequest],
     require: Sequence[str],
-    server: bool = False,
 ) -> Plan:
     """Return a plan with what is the same for all families."""
-    variables = _variables(cell, config, server=server)
+    variables = variables_of(cell, config.matrix, config.platforms)
     contrast: tuple[str, ...] = (cell.contrast.value,)
     nudge = _nudge(cell, config)
     if nudge is not None:
@@ -129,18 +129,6 @@ def _cache_witness(cell: Cell) -> tuple[str, ...]:
     if cell.mm_cache is Switch.ON:
         require += ["mm_cache_hits", "reference.mm_cache_hits"]
     return tuple(require)
-
-
-def _variables(cell: Cell, config: Config, *, server: bool) -> dict[str, Variable]:
-    """Return the variables of the cell's processes: the platform's, and those of its axes."""
-    platform = config.platforms[cell.platform]
-    variables = platform.variables | (
-        platform.server_variables if server else platform.host_variables
-    )
-    for settings in config.matrix.settings:
-        if matches(cell, settings.when):
-            variables = variables | settings.variables
-    return variables
 
 
 def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:

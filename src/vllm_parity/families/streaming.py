@@ -47,7 +47,6 @@ def plan(cell: Cell, config: Config) -> Plan:
         ArmPlan(engine=settings, run={"stream": True}),
         requests=requests,
         require=require,
-        server=True,
     )
 
 

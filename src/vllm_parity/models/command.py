@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import sys
 from typing import TYPE_CHECKING
 
 from vllm_parity.configs import config_path
-from vllm_parity.errors import ConfigError, ModelError
 from vllm_parity.matrix.models import HubModel, find_model, load_models
 from vllm_parity.models.blueprint import blueprint
 from vllm_parity.models.cache import model_path
+from vllm_parity.models.pin import pin
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
-    from pathlib import Path
 
     from vllm_parity.matrix.models import ModelSpec
 
@@ -31,7 +28,8 @@ def add_models_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--pin",
         action="store_true",
-        help="for maintainers: write the SHA-256 of the weights into models.toml",
+        help="for maintainers: write into models.toml the SHA-256 of made weights, or, where a"
+        " model of the hub is named, its newest revision",
     )
 
 
@@ -39,11 +37,13 @@ def run_models(args: argparse.Namespace) -> int:
     """Run ``vllm-parity models``; errors are left to the caller."""
     path = config_path("models.toml")
     models = load_models(path)
-    chosen = [find_model(name, models) for name in args.names] or list(models.values())
+    chosen = [find_model(name, models) for name in args.names]
     if args.pin:
-        _pin(path, chosen, models)
+        made = [model for model in models.values() if not isinstance(model, HubModel)]
+        for line in pin(path, chosen or [*made], models):
+            _say(line)
         return 0
-    for model in chosen:
+    for model in chosen or list(models.values()):
         if args.list or (isinstance(model, HubModel) and not args.names):
             _say(_summary(model, models))
         else:
@@ -55,35 +55,9 @@ def run_models(args: argparse.Namespace) -> int:
 def _summary(model: ModelSpec, models: Mapping[str, ModelSpec]) -> str:
     modalities = ",".join(model.modalities)
     if isinstance(model, HubModel):
-        return f"{model.name:<18} {modalities:<16} {model.repo}@{model.revision}"
+        return f"{model.name:<26} {modalities:<16} {model.repo}@{model.revision or 'not pinned'}"
     parameters = blueprint(model, models).recipe.parameters
-    return f"{model.name:<18} {modalities:<16} {parameters:>9,} parameters  {model.sha256}"
-
-
-def _pin(path: Path, chosen: list[ModelSpec], models: Mapping[str, ModelSpec]) -> None:
-    text = path.read_text(encoding="utf-8")
-    for model in chosen:
-        if isinstance(model, HubModel):
-            continue
-        found = hashlib.sha256(blueprint(model, models).weights()).hexdigest()
-        _say(f"{model.name:<18} {found}{'' if found == model.sha256 else '  (was another)'}")
-        text = _with_pin(text, model.name, found)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror or error}"
-        raise ModelError(message) from error
-
-
-def _with_pin(text: str, name: str, sha256: str) -> str:
-    """Replace the hash in one model's table; everything else stays, comments included."""
-    header = rf'\[models\.(?:{re.escape(name)}|"{re.escape(name)}")\]'
-    pattern = rf'(?m)(^{header}\n(?:(?!\[).*\n)*?sha256 = )"[0-9a-f]*"'
-    text, count = re.subn(pattern, rf'\g<1>"{sha256}"', text)
-    if count != 1:
-        message = f"models.toml: no table [models.{name}] with a line sha256 = to pin"
-        raise ConfigError(message)
-    return text
+    return f"{model.name:<26} {modalities:<16} {parameters:>9,} parameters  {model.sha256}"
 
 
 def _say(line: str) -> None:

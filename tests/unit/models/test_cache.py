@@ -153,7 +153,7 @@ def test_other_bytes_than_pinned_are_refused(root: Path) -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(ConfigError, match="unknown model 'gpt'; known models: .*tiny-"):
+    with pytest.raises(ConfigError, match=r"unknown model 'gpt'; known models: .*tiny-"):
         model_path("gpt")
 
 
