@@ -30,12 +30,13 @@ REPETITIVE_PROMPTS = (
     "na na na na na na na na batman na na na na",
 )
 
-#: The same, longer than a 128-token block of KV cache, and with 32 tokens of answer within 256.
+#: The same, longer than two 128-token blocks of KV cache: for EAGLE, vLLM gives up the last block
+#: that it found, since the hidden state before the next token is needed as well.
 LONG_REPETITIVE_PROMPTS = (
-    "one two " * 20,
-    "abc" * 50,
-    "tick tock " * 14 + "tick",
-    "na na na na batman " * 8,
+    "one two " * 40,
+    "abc" * 100,
+    "tick tock " * 28 + "tick",
+    "na na na na batman " * 14,
 )
 
 PREAMBLE = "A cache is a promise that nothing has changed since. " * 6
