@@ -32,11 +32,8 @@ REPETITIVE_PROMPTS = (
 
 #: The same, longer than two 128-token blocks of KV cache: for EAGLE, vLLM gives up the last block
 #: that it found, since the hidden state before the next token is needed as well.
-LONG_REPETITIVE_PROMPTS = (
-    "one two " * 40,
-    "abc" * 100,
-    "tick tock " * 28 + "tick",
-    "na na na na batman " * 14,
+LONG_REPETITIVE_PROMPTS = tuple(
+    "do re mi fa so la ti do " * 11 + text for text in REPETITIVE_PROMPTS
 )
 
 PREAMBLE = "A cache is a promise that nothing has changed since. " * 6
