@@ -69,9 +69,9 @@ class Table:
             raise self.fail(msg)
         return value
 
-    def strings(self, key: str) -> tuple[str, ...]:
+    def strings(self, key: str, default: list[Any] = _MISSING) -> tuple[str, ...]:
         """Return a list of strings."""
-        values = self.take(key, list)
+        values = self.take(key, list, default)
         for value in values:
             if type(value) is not str:
                 msg = f"{key} = {values!r} must list strings, not {_article(type(value))}"
@@ -103,9 +103,9 @@ class Table:
         data: dict[str, Any] = self.take(key, dict, default)
         return Table(data, file=self.file, place=_join(self.place, key))
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str, default: list[Any] = _MISSING) -> list[Table]:
         """Return the array of tables under `key`."""
-        entries = self.take(key, list)
+        entries = self.take(key, list, default)
         found = []
         for index, entry in enumerate(entries):
             place = _join(self.place, f"{key}[{index}]")
