@@ -72,7 +72,15 @@ def _plan(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_plan)
 
 
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.doctor import add_doctor_arguments, run_doctor
+
+    add_doctor_arguments(parser)
+    parser.set_defaults(run=run_doctor)
+
+
 _COMMANDS = {
+    "doctor": ("say what this machine is, and what can run on it", _doctor),
     "plan": ("list the cells of the matrix, or show both arms of one", _plan),
     "judge": ("give verdicts on observation files", _judge),
     "compare": ("compare two runs, cell by cell", _compare),

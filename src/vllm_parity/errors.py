@@ -8,6 +8,7 @@
     ├── ResultsError         2   results cannot be written
     ├── ModelError           2   a built-in model cannot be made
     ├── InstallError         2   vLLM cannot be installed
+    ├── HardwareError        4   what was asked for by name needs what this machine lacks
     └── EngineError          7   an engine or server failed to start, crashed or hung
 
 Exit codes of verdicts are in :mod:`vllm_parity.verdict`. A message says what happened, where,
@@ -43,6 +44,12 @@ class ModelError(ParityError):
 
 class InstallError(ParityError):
     """vLLM cannot be installed."""
+
+
+class HardwareError(ParityError):
+    """What was asked for by name needs what this machine lacks."""
+
+    exit_code = 4
 
 
 class Failure(StrEnum):

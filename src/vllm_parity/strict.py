@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vllm_parity.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from enum import StrEnum
     from pathlib import Path
 
@@ -71,12 +71,16 @@ class Table:
 
     def strings(self, key: str, default: list[Any] = _MISSING) -> tuple[str, ...]:
         """Return a list of strings."""
-        values = self.take(key, list, default)
+        values: list[Any] = self.take(key, list, default)
         for value in values:
             if type(value) is not str:
                 msg = f"{key} = {values!r} must list strings, not {_article(type(value))}"
                 raise self.fail(msg)
         return tuple(values)
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Return one string or a list of strings."""
+        return (self.take(key, str),) if type(self.data.get(key)) is str else self.strings(key)
 
     def enum(self, key: str, kind: type[E], default: D = _MISSING) -> E | D:
         """Return the value of `key` as a member of the axis `kind`."""
@@ -105,7 +109,7 @@ class Table:
 
     def tables(self, key: str, default: list[Any] = _MISSING) -> list[Table]:
         """Return the array of tables under `key`."""
-        entries = self.take(key, list, default)
+        entries: list[Any] = self.take(key, list, default)
         found = []
         for index, entry in enumerate(entries):
             place = _join(self.place, f"{key}[{index}]")
@@ -120,11 +124,11 @@ class Table:
         for key in self.data:
             yield key, self.table(key)
 
-    def finish(self) -> None:
-        """Refuse every key that was not taken."""
+    def finish(self, also: Sequence[str] = ()) -> None:
+        """Refuse every key that was not taken; `also` are further ones that would be allowed."""
         for key in self.data:
             if key not in self._known:
-                raise self.fail(unknown("key", key, self._known))
+                raise self.fail(unknown("key", key, [*self._known, *also]))
 
     def _as_float(self, key: str, value: int) -> float:
         try:

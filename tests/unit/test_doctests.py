@@ -13,6 +13,8 @@ FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_W
 @pytest.mark.parametrize(
     "name",
     [
+        "hardware.architecture",
+        "hardware.files",
         "logprobs",
         "parity",
         "schema",

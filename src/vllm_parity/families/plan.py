@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix import Execution, Matrix, PlatformSettings, Switch
-from vllm_parity.models import DraftModel, ModelSpec, find_model
+from vllm_parity.matrix.match import matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vllm_parity.contracts import Contracts, NamedContract
     from vllm_parity.engine.request import ChatRequest, Request
-    from vllm_parity.matrix import Cell, Platform
-    from vllm_parity.models import Nudge
+    from vllm_parity.matrix import Cell, Nudge, Platform, Variable
 
 _EXECUTION: dict[Execution, dict[str, Any]] = {
     Execution.EAGER: {"enforce_eager": True},
@@ -34,13 +33,16 @@ _EXECUTION_WITNESS: dict[Execution, tuple[str, ...]] = {
 }
 
 
+_MM_CACHE_GB = {Switch.OFF: 0, Switch.ON: 1}
+"""vLLM's `mm_processor_cache_gb`: 0 turns the cache off, and 1 holds all that a cell sends."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that the configuration files say."""
 
     matrix: Matrix
     platforms: Mapping[Platform, PlatformSettings]
-    models: Mapping[str, ModelSpec]
     contracts: Contracts
 
 
@@ -56,11 +58,13 @@ class ArmPlan:
 class Plan:
     """Both arms of a cell, what may differ between them, and what must be witnessed.
 
-    `contrast`, `follows` and `require` are as in an observation.
+    `variables` are the environment's, and `reasons` say why each is set. `contrast`, `follows`
+    and `require` are as in an observation.
     """
 
     cell: Cell
     variables: dict[str, str]
+    reasons: dict[str, str]
     reference: ArmPlan
     candidate: ArmPlan
     requests: tuple[Any, ...]
@@ -82,11 +86,9 @@ def make(
     server: bool = False,
 ) -> Plan:
     """Return a plan with what is the same for all families."""
-    platform = config.platforms[cell.platform]
+    variables = _variables(cell, config, server=server)
     unused = ("prefix_cache_hits<=0", "reference.prefix_cache_hits<=0")
     cache = unused if cell.prefix_cache is Switch.OFF else ()
-    own = platform.server_variables if server else platform.host_variables
-    variables = platform.variables | own
     contrast: tuple[str, ...] = (cell.contrast.value,)
     nudge = _nudge(cell, config)
     if nudge is not None:
@@ -96,6 +98,7 @@ def make(
     return Plan(
         cell=cell,
         variables={name: variable.value for name, variable in variables.items()},
+        reasons={name: variable.why for name, variable in variables.items()},
         reference=reference,
         candidate=candidate,
         requests=tuple(requests),
@@ -106,12 +109,22 @@ def make(
     )
 
 
+def _variables(cell: Cell, config: Config, *, server: bool) -> dict[str, Variable]:
+    """Return the variables of the cell's processes: the platform's, and those of its axes."""
+    platform = config.platforms[cell.platform]
+    variables = platform.variables | (platform.server_variables if server else platform.host_variables)
+    for settings in config.matrix.settings:
+        if matches(cell, settings.when):
+            variables = variables | settings.variables
+    return variables
+
+
 def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
     """Return the engine arguments of a cell: the same for both arms, but for the contrast.
 
     The model is a name here; whoever starts the engine puts its folder there.
     """
-    return {
+    settings = {
         "model": cell.model,
         "dtype": cell.dtype,
         "enable_prefix_caching": cell.prefix_cache is Switch.ON,
@@ -119,8 +132,17 @@ def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
         **_EXECUTION[cell.execution],
         **config.platforms[cell.platform].engine,
         **config.matrix.families[cell.family].engine,
-        **cell.engine,
     }
+    if cell.attention:
+        settings["attention_backend"] = cell.attention
+    if cell.encoder_attention:
+        settings["mm_encoder_attn_backend"] = cell.encoder_attention
+    if cell.mm_cache:
+        settings["mm_processor_cache_gb"] = _MM_CACHE_GB[cell.mm_cache]
+    for rule in config.matrix.settings:
+        if matches(cell, rule.when):
+            settings |= rule.engine
+    return settings | cell.engine
 
 
 def offline_settings(cell: Cell, config: Config) -> dict[str, Any]:
@@ -136,7 +158,7 @@ def offline_settings(cell: Cell, config: Config) -> dict[str, Any]:
 def _nudge(cell: Cell, config: Config) -> Nudge | None:
     if not cell.negative_control:
         return None
-    nudge = find_model(cell.model, config.models).nudge
+    nudge = config.matrix.models[cell.model].nudge
     if nudge is None:
         msg = f"models.toml: {cell.model} has no nudge, which the cell {cell.id} needs"
         raise ConfigError(msg)
@@ -145,8 +167,8 @@ def _nudge(cell: Cell, config: Config) -> Nudge | None:
 
 def draft_of(cell: Cell, config: Config) -> str:
     """Return the name of the model that drafts for a cell's model."""
-    for model in config.models.values():
-        if isinstance(model, DraftModel) and model.target == cell.model:
-            return model.name
-    msg = f"models.toml: no draft has the target {cell.model}, which the cell {cell.id} needs"
+    drafts = config.matrix.models[cell.model].drafts
+    if cell.method in drafts:
+        return drafts[cell.method]
+    msg = f"models.toml: {cell.model} has no drafts.{cell.method}, which the cell {cell.id} needs"
     raise ConfigError(msg)

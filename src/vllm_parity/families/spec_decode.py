@@ -23,7 +23,7 @@ def plan(cell: Cell, config: Config) -> Plan:
     """Return the plan of a cell."""
     settings = offline_settings(cell, config) | {"logprobs_mode": str(cell.logprobs_mode)}
     speculative = dict(config.matrix.families[cell.family].methods[str(cell.method)])
-    if cell.method is Method.DRAFT_MODEL:
+    if cell.method is not Method.NGRAM:
         speculative["model"] = draft_of(cell, config)
     return make(
         cell,

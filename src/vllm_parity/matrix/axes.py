@@ -61,10 +61,27 @@ class Modality(StrEnum):
     VIDEO = "video"
 
 
+class EncoderAttention(StrEnum):
+    """vLLM's `mm_encoder_attn_backend`: how the encoder of images and videos attends."""
+
+    FLASH_ATTN = "FLASH_ATTN"
+    TORCH_SDPA = "TORCH_SDPA"
+
+
+class Attention(StrEnum):
+    """vLLM's `attention_backend`: how the language model attends."""
+
+    FLASH_ATTN = "FLASH_ATTN"
+    TRITON_ATTN = "TRITON_ATTN"
+    FLEX_ATTENTION = "FLEX_ATTENTION"
+
+
 class Method(StrEnum):
     """How the family spec_decode drafts tokens."""
 
     NGRAM = "ngram"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
     DRAFT_MODEL = "draft_model"
 
 
@@ -81,11 +98,24 @@ class Transport(StrEnum):
     """How the content of a chat request of the family streaming travels."""
 
     TEXT = "text"
+    TOOLS = "tools"
+    """Text, answered by a call of a tool."""
+    IMAGE_URL = "image_url"
     AUDIO_URL = "audio_url"
     INPUT_AUDIO = "input_audio"
 
 
 class Tier(StrEnum):
-    """A named selection of cells; its purpose is in matrix.toml."""
+    """A named selection of cells, from small to large: each holds all cells of those before it."""
 
     SMOKE = "smoke"
+    PR = "pr"
+    NIGHTLY = "nightly"
+    FULL = "full"
+
+
+class Models(StrEnum):
+    """Where the weights come from."""
+
+    HUB = "hub"
+    BUILT_IN = "built-in"

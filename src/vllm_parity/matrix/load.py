@@ -1,51 +1,28 @@
-"""Reading matrix.toml: strictly, and each list of axis values into one cell per combination."""
+"""Reading matrix.toml: strictly."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_parity.configs import config_path
-from vllm_parity.matrix.axes import (
-    Contrast,
-    Dtype,
-    Execution,
-    Family,
-    LogprobsMode,
-    Method,
-    Modality,
-    Platform,
-    Switch,
-    Tier,
-    Transport,
-)
-from vllm_parity.matrix.cells import Cell
+from vllm_parity.matrix.axes import Family, Method, Models, Platform, Tier
+from vllm_parity.matrix.expand import Exclusion, expand
+from vllm_parity.matrix.match import Matcher, matches, read_matcher
+from vllm_parity.matrix.models import HubModel, load_models
+from vllm_parity.matrix.rules import Requirement, Settings, read_requirement, read_settings
 from vllm_parity.strict import load_toml, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from enum import StrEnum
     from pathlib import Path
 
+    from vllm_parity.matrix.cells import Cell
+    from vllm_parity.matrix.models import ModelSpec
     from vllm_parity.strict import Table
 
 E = TypeVar("E", bound="StrEnum")
-
-FAMILY_AXES: dict[Family, dict[str, type[StrEnum]]] = {
-    Family.BATCH_INVARIANCE: {"modality": Modality},
-    Family.SPEC_DECODE: {"method": Method, "logprobs_mode": LogprobsMode},
-    Family.STREAMING: {"transport": Transport},
-}
-"""The axes that one family alone has."""
-
-FAMILY_CONTRASTS: dict[Family, tuple[Contrast, ...]] = {
-    Family.BATCH_INVARIANCE: (Contrast.BATCH_SIZE, Contrast.PREFIX_CACHE_STATE),
-    Family.SPEC_DECODE: (Contrast.SPECULATIVE_CONFIG,),
-    Family.STREAMING: (Contrast.STREAM,),
-}
-"""What may differ between the arms of a family; the first is the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +41,10 @@ class FamilySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TierSettings:
-    """What a tier is for, and its estimated time in minutes."""
+    """What a tier is for, and the minutes that it may take on each platform that has it."""
 
     purpose: str
-    minutes: int
+    minutes: dict[Platform, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,32 +54,68 @@ class Matrix:
     tiers: dict[Tier, TierSettings]
     families: dict[Family, FamilySettings]
     cells: tuple[Cell, ...]
+    exclusions: tuple[Exclusion, ...]
+    settings: tuple[Settings, ...]
+    requirements: tuple[Requirement, ...]
+    models: Mapping[str, ModelSpec]
+
+    def built_in(self) -> Matrix:
+        """Return the matrix with a built-in model in place of each of the hub that has one.
+
+        Cells that are the same then become one, in the smallest of their tiers.
+        """
+        cells: dict[str, Cell] = {}
+        for cell in self.cells:
+            model = self.models[cell.model]
+            if isinstance(model, HubModel) and model.built_in:
+                new = replace(cell, model=model.built_in, models=Models.BUILT_IN)
+            else:
+                new = cell
+            known = cells.get(new.id, new)
+            cells[new.id] = replace(known, tier=min(known.tier, new.tier, key=list(Tier).index))
+        return replace(self, cells=tuple(cells.values()))
 
 
-def load_matrix(path: Path | None = None) -> Matrix:
-    """Read matrix.toml.
+def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None = None) -> Matrix:
+    """Read matrix.toml (the project's own by default), and models.toml where `models` is None.
 
     Raises:
         ConfigError: with the file, the place and the allowed values where anything is wrong.
 
     """
+    models = load_models() if models is None else models
     root = load_toml(path or config_path("matrix.toml"))
-    tiers = {tier: _tier(table) for tier, table in _named(root.table("tiers"), Tier)}
+    tiers = root.table("tiers")
+    picks: list[tuple[Tier, Matcher, Table]] = []
+    tier_settings = {tier: _tier(tier, table, picks) for tier, table in _named(tiers, Tier)}
     families = {
         family: _family(family, table) for family, table in _named(root.table("families"), Family)
     }
+    exclusions: list[Exclusion] = []
     cells: dict[str, Cell] = {}
     for table in root.tables("cells"):
-        for cell in _cells(table):
+        for cell in expand(table, models, exclusions):
             if cell.id in cells:
                 msg = f"the cell {cell.id} is there already"
                 raise table.fail(msg)
-            for needed in _tables_needed(cell, tiers, families):
-                msg = f"the cell {cell.id} needs a table [{needed}]"
+            if cell.family not in families:
+                msg = f"the cell {cell.id} needs a table [families.{cell.family}]"
+                raise table.fail(msg)
+            if cell.method is not None and cell.method not in families[cell.family].methods:
+                msg = f"the cell {cell.id} needs a table [families.{cell.family}.methods.{cell.method}]"
                 raise table.fail(msg)
             cells[cell.id] = cell
+    matrix = Matrix(
+        tiers=tier_settings,
+        families=families,
+        cells=tuple(_picked(list(cells.values()), picks)),
+        exclusions=tuple(exclusions),
+        settings=tuple(read_settings(table) for table in root.tables("settings", [])),
+        requirements=tuple(read_requirement(table) for table in root.tables("requirements", [])),
+        models=models,
+    )
     root.finish()
-    return Matrix(tiers=tiers, families=families, cells=tuple(cells.values()))
+    return matrix
 
 
 def _named(table: Table, kind: type[E]) -> Iterable[tuple[E, Table]]:
@@ -112,21 +125,34 @@ def _named(table: Table, kind: type[E]) -> Iterable[tuple[E, Table]]:
         yield kind(key), entry
 
 
-def _tier(table: Table) -> TierSettings:
-    settings = TierSettings(purpose=table.take("purpose", str), minutes=table.take("minutes", int))
+def _tier(tier: Tier, table: Table, picks: list[tuple[Tier, Matcher, Table]]) -> TierSettings:
+    minutes = table.table("minutes")
+    settings = TierSettings(
+        purpose=table.take("purpose", str),
+        minutes={
+            Platform(name): minutes.take(name, int) for name in Platform if name in minutes.data
+        },
+    )
+    minutes.finish(list(Platform))
+    for entry in table.tables("cells", []):
+        picks.append((tier, read_matcher(entry, finish=True), entry))
     table.finish()
     return settings
 
 
-def _tables_needed(
-    cell: Cell, tiers: dict[Tier, TierSettings], families: dict[Family, FamilySettings]
-) -> Iterable[str]:
-    """Name the tables that a cell refers to and that are not there."""
-    yield from (f"tiers.{tier}" for tier in cell.tiers if tier not in tiers)
-    if cell.family not in families:
-        yield f"families.{cell.family}"
-    elif cell.method is not None and cell.method not in families[cell.family].methods:
-        yield f"families.{cell.family}.methods.{cell.method}"
+def _picked(cells: list[Cell], picks: list[tuple[Tier, Matcher, Table]]) -> list[Cell]:
+    """Put each cell into the smallest tier that names it; `full` names all."""
+    for tier, matcher, table in sorted(picks, key=lambda pick: list(Tier).index(pick[0])):
+        found = False
+        for index, cell in enumerate(cells):
+            if matches(cell, matcher):
+                found = True
+                if not cell.is_in(tier):
+                    cells[index] = replace(cell, tier=tier)
+        if not found:
+            msg = "no cell is named by this"
+            raise table.fail(msg)
+    return cells
 
 
 def _family(family: Family, table: Table) -> FamilySettings:
@@ -146,40 +172,3 @@ def _sampling(family: Family, table: Table) -> dict[str, Any]:
     """Return sampling parameters; without a limit nobody could say that an answer is short."""
     table.take("max_completion_tokens" if family is Family.STREAMING else "max_tokens", int)
     return table.data
-
-
-def _cells(table: Table) -> list[Cell]:
-    family = table.enum("family", Family)
-    own = {name: table.enums(name, kind) for name, kind in FAMILY_AXES[family].items()}
-    shared = {
-        "platform": table.enums("platform", Platform),
-        "execution": table.enums("execution", Execution),
-        "prefix_cache": table.enums("prefix_cache", Switch),
-    }
-    contrast = table.enum("contrast", Contrast, FAMILY_CONTRASTS[family][0])
-    if contrast not in FAMILY_CONTRASTS[family]:
-        msg = f"contrast: {unknown('value', contrast.value, FAMILY_CONTRASTS[family])}"
-        raise table.fail(msg)
-    fixed: dict[str, Any] = {
-        "model": table.take("model", str),
-        "tiers": table.enums("tiers", Tier),
-        "dtype": table.enum("dtype", Dtype, Dtype.FLOAT32),
-        "negative_control": table.take("negative_control", bool, default=False),
-        "timeout_s": _seconds(table, "timeout_s", 300.0),
-        "engine": table.table("engine", {}).data,
-    }
-    table.finish()
-    # The shared axes vary slowest, so that cells with the same engine come together.
-    axes: dict[str, tuple[Any, ...]] = {**shared, **own}
-    return [
-        Cell(family=family, contrast=contrast, **fixed, **dict(zip(axes, values, strict=True)))
-        for values in itertools.product(*axes.values())
-    ]
-
-
-def _seconds(table: Table, key: str, default: float) -> float:
-    seconds = table.take(key, float, default)
-    if not (seconds > 0 and math.isfinite(seconds)):
-        msg = f"{key} = {seconds} must be more than 0 and finite"
-        raise table.fail(msg)
-    return seconds

@@ -64,15 +64,36 @@ class Install:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ci:
+    """What CI systems need to know: where jobs of a platform run, and how long things take there.
+
+    `runner` are GitHub's labels, `queue` is Buildkite's. The seconds are those of one start of an
+    engine or server, and of one cell besides; together with the minutes of an installation they
+    make the estimates and time limits of jobs.
+    """
+
+    runner: tuple[str, ...]
+    queue: str
+    install_minutes: int
+    engine_seconds: int
+    server_seconds: int
+    cell_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlatformSettings:
     """What a platform needs.
 
-    `variables` are set for every process of vLLM, `host_variables` for those with offline engines
-    besides, `server_variables` for servers.
+    `architecture` is the least that vLLM runs on. `engine_gib` is what an engine takes of the
+    memory besides weights and KV cache. `variables` are set for every process of vLLM,
+    `host_variables` for those with offline engines besides, `server_variables` for servers.
     """
 
     summary: str
+    architecture: str
+    engine_gib: float
     install: Install
+    ci: Ci
     variables: dict[str, Variable]
     host_variables: dict[str, Variable]
     server_variables: dict[str, Variable]
@@ -98,6 +119,9 @@ def load_platforms(path: Path | None = None) -> dict[Platform, PlatformSettings]
 def _platform(table: Table) -> PlatformSettings:
     settings = PlatformSettings(
         summary=table.take("summary", str),
+        architecture=table.take("architecture", str),
+        engine_gib=table.take("engine_gib", float),
+        ci=_ci(table.table("ci")),
         install=_install(table.table("install")),
         variables=_variables(table.table("variables")),
         host_variables=_variables(table.table("host_variables")),
@@ -106,6 +130,19 @@ def _platform(table: Table) -> PlatformSettings:
     )
     table.finish()
     return settings
+
+
+def _ci(table: Table) -> Ci:
+    ci = Ci(
+        runner=table.strings("runner"),
+        queue=table.take("queue", str),
+        install_minutes=table.take("install_minutes", int),
+        engine_seconds=table.take("engine_seconds", int),
+        server_seconds=table.take("server_seconds", int),
+        cell_seconds=table.take("cell_seconds", int),
+    )
+    table.finish()
+    return ci
 
 
 def _variables(table: Table) -> dict[str, Variable]:

@@ -1,4 +1,4 @@
-"""Choosing cells by tier, platform, family, group and id."""
+"""Choosing cells by tier, axes and id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vllm_parity.errors import ConfigError
 from vllm_parity.strict import unknown
 
 if TYPE_CHECKING:
-    from vllm_parity.matrix.axes import Family, Platform, Tier
+    from vllm_parity.matrix.axes import Execution, Family, Platform, Switch, Tier
     from vllm_parity.matrix.cells import Cell
     from vllm_parity.matrix.load import Matrix
 
@@ -22,8 +22,14 @@ class Selection:
     tier: Tier | None = None
     platform: Platform | None = None
     family: Family | None = None
-    group: str | None = None
+    execution: Execution | None = None
+    prefix_cache: Switch | None = None
     cells: tuple[str, ...] = ()
+
+    @property
+    def by_name(self) -> bool:
+        """Whether these cells were meant, rather than whatever a tier has for this machine."""
+        return self.tier is None or bool(self.cells)
 
 
 def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
@@ -48,10 +54,11 @@ def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
 
 def _fulfils(cell: Cell, wanted: Selection) -> bool:
     return (
-        (wanted.tier is None or wanted.tier in cell.tiers)
+        (wanted.tier is None or cell.is_in(wanted.tier))
         and (wanted.platform is None or wanted.platform is cell.platform)
         and (wanted.family is None or wanted.family is cell.family)
-        and (wanted.group is None or wanted.group == cell.group)
+        and (wanted.execution is None or wanted.execution is cell.execution)
+        and (wanted.prefix_cache is None or wanted.prefix_cache is cell.prefix_cache)
         and (
             not wanted.cells
             or any(fnmatch.fnmatchcase(cell.id, pattern) for pattern in wanted.cells)

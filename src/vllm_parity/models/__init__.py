@@ -3,24 +3,5 @@
 from __future__ import annotations
 
 from vllm_parity.models.cache import cache_root, model_path
-from vllm_parity.models.catalog import (
-    DraftModel,
-    HubModel,
-    ModelSpec,
-    Nudge,
-    SeedModel,
-    find_model,
-    load_models,
-)
 
-__all__ = [
-    "DraftModel",
-    "HubModel",
-    "ModelSpec",
-    "Nudge",
-    "SeedModel",
-    "cache_root",
-    "find_model",
-    "load_models",
-    "model_path",
-]
+__all__ = ["cache_root", "model_path"]

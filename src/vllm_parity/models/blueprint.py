@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
 from vllm_parity.models import qwen2_audio, qwen3, qwen3_vl
-from vllm_parity.models.catalog import DraftModel, HubModel, SeedModel, find_model
+from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model
 from vllm_parity.models.tensors import safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vllm_parity.models.catalog import ModelSpec
+    from vllm_parity.matrix.models import ModelSpec
     from vllm_parity.models.recipe import Recipe
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
 from vllm_parity.models.blueprint import Blueprint, blueprint
-from vllm_parity.models.catalog import find_model, load_models
+from vllm_parity.matrix.models import find_model, load_models
 from vllm_parity.models.recipe import WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from vllm_parity.models.catalog import ModelSpec
+    from vllm_parity.matrix.models import ModelSpec
 
 #: The variable that moves the cache.
 CACHE_VARIABLE = "VLLM_PARITY_CACHE"

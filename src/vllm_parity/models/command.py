@@ -11,14 +11,14 @@ from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError, ModelError
 from vllm_parity.models.blueprint import blueprint
 from vllm_parity.models.cache import model_path
-from vllm_parity.models.catalog import HubModel, find_model, load_models
+from vllm_parity.matrix.models import HubModel, find_model, load_models
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
     from pathlib import Path
 
-    from vllm_parity.models.catalog import ModelSpec
+    from vllm_parity.matrix.models import ModelSpec
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from vllm_parity.errors import ModelError
 from vllm_parity.models.blueprint import Blueprint, blueprint
-from vllm_parity.models.catalog import DraftModel, HubModel, Medium, load_models
+from vllm_parity.matrix.models import DraftModel, HubModel, Medium, load_models
 from vllm_parity.models.tokenizer import SPECIAL_TOKENS, VOCAB_SIZE
 
 if TYPE_CHECKING:
-    from vllm_parity.models.catalog import ModelSpec
+    from vllm_parity.matrix.models import ModelSpec
 
 MODELS = load_models()
 MADE = sorted(name for name, model in MODELS.items() if not isinstance(model, HubModel))

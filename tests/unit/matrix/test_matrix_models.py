@@ -8,7 +8,7 @@ import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.models.catalog import DraftModel, HubModel, SeedModel, find_model, load_models
+from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model, load_models
 
 if TYPE_CHECKING:
     from pathlib import Path

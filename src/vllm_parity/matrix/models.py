@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
+from vllm_parity.matrix.axes import Method
 from vllm_parity.strict import load_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from vllm_parity.strict import Table
@@ -57,41 +58,54 @@ class Nudge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeedModel:
-    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file."""
+class _Model:
+    """What is known of every model.
+
+    `parameters` is their number, from which memory is estimated. `drafts` names, by method of
+    speculative decoding, the model that drafts for this one.
+    """
 
     name: str
     modalities: tuple[Medium, ...]
-    recipe: Recipe
-    seed: int
-    sha256: str
+    parameters: int
+    drafts: dict[Method, str]
     nudge: Nudge | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DraftModel:
+class SeedModel(_Model):
+    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file."""
+
+    recipe: Recipe
+    seed: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftModel(_Model):
     """A draft for speculative decoding: the weights of the model `target`, with noise.
 
     `noise` is the spread of the noise, relative to that of the weights.
     """
 
-    name: str
-    modalities: tuple[Medium, ...]
     target: str
     noise: float
     sha256: str
-    nudge: Nudge | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class HubModel:
-    """A real model on the Hugging Face hub, pinned to a commit."""
+class HubModel(_Model):
+    """A real model on the Hugging Face hub, pinned to a commit.
 
-    name: str
-    modalities: tuple[Medium, ...]
+    `revision` is None until one is pinned: such a model is not run. `needs_token` says that the
+    hub gives it, or a part of it, to users with a token alone. `built_in` is the model that stands
+    in for it where the hub cannot be reached.
+    """
+
     repo: str
-    revision: str
-    nudge: Nudge | None = None
+    revision: str | None
+    needs_token: bool
+    built_in: str | None
 
 
 ModelSpec = SeedModel | DraftModel | HubModel
@@ -103,10 +117,24 @@ def load_models(path: Path | None = None) -> dict[str, ModelSpec]:
     models = {name: _model(name, table) for name, table in root.table("models").items()}
     root.finish()
     for name, model in models.items():
-        if isinstance(model, DraftModel) and not isinstance(models.get(model.target), SeedModel):
-            msg = f"models.{name}: target: {model.target!r} is not a model of kind 'seed'"
-            raise root.fail(msg)
+        for what, other, kind in _mentioned(model):
+            if not isinstance(models.get(other), kind):
+                msg = f"models.{name}: {what}: {other!r} is not a model of {_KINDS[kind]}"
+                raise root.fail(msg)
     return models
+
+
+def _mentioned(model: ModelSpec) -> Iterator[tuple[str, str, type[_Model]]]:
+    """Return what models an entry names: the key, the name, and what it must be."""
+    for method, draft in model.drafts.items():
+        yield f"drafts.{method}", draft, _Model
+    if isinstance(model, DraftModel):
+        yield "target", model.target, SeedModel
+    if isinstance(model, HubModel) and model.built_in:
+        yield "built_in", model.built_in, SeedModel
+
+
+_KINDS: dict[type[_Model], str] = {_Model: "this file", SeedModel: "kind 'seed'"}
 
 
 def find_model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
@@ -122,37 +150,44 @@ def _model(name: str, table: Table) -> ModelSpec:
         msg = "a name is made of a-z, 0-9, '-' and '.'"
         raise table.fail(msg)
     kind = table.enum("kind", Kind)
-    modalities = table.enums("modalities", Medium)
-    nudge = _nudge(table.table("nudge")) if "nudge" in table.data else None
+    shared: dict[str, Any] = {
+        "name": name,
+        "modalities": table.enums("modalities", Medium),
+        "parameters": _natural(table, "parameters"),
+        "drafts": _drafts(table.table("drafts", {})),
+        "nudge": _nudge(table.table("nudge")) if "nudge" in table.data else None,
+    }
     model: ModelSpec
     if kind is Kind.SEED:
         model = SeedModel(
-            name=name,
-            modalities=modalities,
-            nudge=nudge,
+            **shared,
             recipe=table.enum("recipe", Recipe),
             seed=_natural(table, "seed"),
             sha256=_digits(table, "sha256", 64),
         )
     elif kind is Kind.DRAFT:
         model = DraftModel(
-            name=name,
-            modalities=modalities,
-            nudge=nudge,
+            **shared,
             target=table.take("target", str),
             noise=table.take("noise", float),
             sha256=_digits(table, "sha256", 64),
         )
     else:
         model = HubModel(
-            name=name,
-            modalities=modalities,
-            nudge=nudge,
+            **shared,
             repo=table.take("repo", str),
-            revision=_digits(table, "revision", 40),
+            revision=_digits(table, "revision", 40) if "revision" in table.data else None,
+            needs_token=table.take("needs_token", bool, default=False),
+            built_in=table.take("built_in", str, None),
         )
     table.finish()
     return model
+
+
+def _drafts(table: Table) -> dict[Method, str]:
+    drafts = {method: table.take(method, str) for method in Method if method in table.data}
+    table.finish(list(Method))
+    return drafts
 
 
 def _nudge(table: Table) -> Nudge:
