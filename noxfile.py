@@ -2,15 +2,13 @@
 # /// script
 # dependencies = ["nox[uv]>=2026.4"]
 # ///
-"""Sessions of vllm-parity. Those of the matrix take a cell group: nox -s "cpu_streaming(...)".
-
-Everything after -- goes to pytest, such as: nox -s smoke -- --cell "*-image-*".
-"""
+"""Sessions of vllm-parity. What follows -- goes to pytest: nox -s smoke -- --cell "*-image-*"."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import nox
 
@@ -18,7 +16,11 @@ ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from vllm_parity.errors import ParityError  # noqa: E402
-from vllm_parity.matrix import Family, Platform, load_matrix  # noqa: E402
+from vllm_parity.matrix import Execution, Family, Platform, Tier, load_matrix  # noqa: E402
+from vllm_parity.matrix.options import split_option  # noqa: E402
+
+if TYPE_CHECKING:
+    from vllm_parity.matrix import Cell
 
 nox.needs_version = ">=2026.4"
 nox.options.default_venv_backend = "uv"
@@ -85,25 +87,23 @@ def install(session: nox.Session, group: str) -> None:
     session.install("--requirements", f"configs/locks/{group}.txt", "--no-deps", "--editable", ".")
 
 
-def cell_groups(platform: Platform, family: Family) -> list[str]:
-    """Return the groups of a family's cells on a platform, each once."""
-    chosen = (cell for cell in MATRIX.cells if (cell.platform, cell.family) == (platform, family))
-    return list(dict.fromkeys(cell.group for cell in chosen))
-
-
 def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
-    """Have vLLM for a platform, then run the selected cells with it."""
-    environment = Path(session.cache_dir).parent / f"vllm-{platform}"
+    """Run the selected cells, on the vLLM that `--vllm` names; the rest is pytest's."""
+    vllm, rest = split_option("--vllm", session.posargs)
+    chosen = ["--platform", platform.value, *selection, *rest]
+    library = {"PYTHONPATH": str(ROOT / "src")}
+    # Before anything is installed: can this machine run any of it?
     session.run(
-        sys.executable,
-        *("-m", "vllm_parity.install", platform.value, str(environment)),
-        env={"PYTHONPATH": str(ROOT / "src")},
+        *(sys.executable, "-m", "vllm_parity.cli", "doctor", "--check", *chosen),
+        env=library,
         external=True,
+        log=False,
     )
+    installing = [sys.executable, "-m", "vllm_parity.install", platform.value]
+    environment = Path(session.cache_dir).parent / f"vllm-{platform}"
+    session.run(*installing, str(environment), *vllm, env=library, external=True)
     session.run(
-        str(environment / "bin" / "python"),
-        *("-m", "pytest", "tests/parity", "--platform", platform.value, *selection),
-        *session.posargs,
+        *(str(environment / "bin" / "python"), "-m", "pytest", "tests/parity", *chosen),
         external=True,
         # Time to end its engines, where nox is interrupted.
         interrupt_timeout=30,
@@ -112,22 +112,50 @@ def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
 
 
 def add_matrix_sessions() -> None:
-    """Define one session for each platform and family that has cells."""
+    """Define a session for each platform and family that has cells."""
     for platform in Platform:
         for family in Family:
-            if groups := cell_groups(platform, family):
-                add_matrix_session(platform, family, groups)
+            cells = [c for c in MATRIX.cells if (c.platform, c.family) == (platform, family)]
+            params = [
+                nox.param(execution, id=execution, tags=tags_of(execution, cells))
+                for execution in Execution
+                if any(cell.execution is execution for cell in cells)
+            ]
+            if params:
+                add_matrix_session(platform, family, params)
 
 
-def add_matrix_session(platform: Platform, family: Family, groups: list[str]) -> None:
-    """Define the session `PLATFORM_FAMILY`, parametrized by cell group."""
+def tags_of(execution: Execution, cells: list[Cell]) -> list[str]:
+    """Return the tags of a session's cells in one execution: that, and the tiers they are in."""
+    chosen = [cell for cell in cells if cell.execution is execution]
+    return [execution, *(tier for tier in Tier if any(cell.is_in(tier) for cell in chosen))]
 
-    @nox.session(name=f"{platform}_{family}", python=False, default=False, tags=[platform, family])
-    @nox.parametrize("group", [nox.param(group, id=group) for group in groups])
-    def run_family(session: nox.Session, group: str) -> None:
-        parity(session, platform, "--family", family.value, "--cell-group", group)
 
-    run_family.__doc__ = MATRIX.families[family].summary
+def add_matrix_session(platform: Platform, family: Family, params: list[Any]) -> None:
+    """Define the session `PLATFORM_FAMILY`, parametrized by execution."""
+
+    @nox.session(
+        name=f"{platform}_{family}",
+        python=False,
+        default=False,
+        tags=[platform, family],
+        # Sessions side by side would share a GPU, and its memory.
+        allow_parallel=platform is Platform.CPU,
+    )
+    @nox.parametrize("execution", params)
+    def run_family(session: nox.Session, execution: str) -> None:
+        tier = tier_of(session)
+        parity(session, platform, "--family", family.value, "--execution", execution, *tier)
+
+    run_family.__doc__ = MATRIX.families[family].brief
+
+
+def tier_of(session: nox.Session) -> list[str]:
+    """Return the option for the tier that `nox -t` names: its cells alone are then meant."""
+    # nox has no other word for the tags that it was called with.
+    tags = session._runner.global_config.tags or ()
+    named = [tier for tier in Tier if tier in tags]
+    return ["--tier", named[-1].value] if named else []
 
 
 add_matrix_sessions()

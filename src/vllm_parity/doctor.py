@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from vllm_parity.hardware import Device, Machine
-    from vllm_parity.matrix import Cell, Matrix, Selection
+    from vllm_parity.matrix import Cell, Selection
 
 _GIB = 1 << 30
 

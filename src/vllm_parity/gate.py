@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.hardware import at_least
-from vllm_parity.matrix.axes import Dtype, Family, Method, Models, Platform
+from vllm_parity.matrix.axes import Dtype, Family, Method, Platform
 from vllm_parity.matrix.match import matches
 from vllm_parity.matrix.models import HubModel
 
@@ -93,13 +93,14 @@ class Gate:
                 yield f"vLLM {self.vllm.version} has no engine argument {name} ({why})"
 
     def _memory(self, cell: Cell, device: Device | None) -> Iterator[str]:
-        free = device.memory_free if device else None
         need = self.memory(cell)
-        if free is not None and free < need:
-            yield (
-                f"needs about {need / _GIB:.1f} GiB of memory for {cell.model},"
-                f" and {free / _GIB:.1f} of {(device and device.memory_total or 0) / _GIB:.1f} are free"
-            )
+        if device is None or device.memory_free is None or device.memory_free >= need:
+            return
+        total = f" of {device.memory_total / _GIB:.1f}" if device.memory_total else ""
+        yield (
+            f"needs about {need / _GIB:.1f} GiB of memory for {cell.model},"
+            f" and {device.memory_free / _GIB:.1f}{total} are free"
+        )
 
     def _models(self, cell: Cell) -> Iterator[str]:
         for name in _models_of(cell, self.matrix):

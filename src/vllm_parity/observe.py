@@ -13,7 +13,8 @@ from vllm_parity.observation import Arms, Contract, Failure, Observation, Platfo
 
 if TYPE_CHECKING:
     from vllm_parity.engine.pool import Pool
-    from vllm_parity.families import Plan
+    from vllm_parity.families import Config, Plan
+    from vllm_parity.matrix import Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,22 @@ def observe(plan: Plan, pool: Pool, *, project: dict[str, str]) -> Run:
         failure = Failure(arm=None, kind=error.kind, message=str(error))
     observation = _observation(plan, outcome, failure, project)
     return Run(observation=observation, seconds=time.monotonic() - started)
+
+
+def not_run(cell: Cell, config: Config, reason: str, *, project: dict[str, str]) -> Run:
+    """Return the record of a cell that was planned and cannot run here."""
+    contract = config.contracts.find(cell.family, cell.platform, cell.dtype)
+    observation = Observation(
+        cell=cell.id,
+        family=cell.family,
+        platform=Platform(cell.platform),
+        contrast=[cell.contrast.value],
+        contract=Contract(**contract.as_fields()),
+        environment=project,
+        arms=Arms(),
+        not_run=reason,
+    )
+    return Run(observation=observation, seconds=0.0)
 
 
 def _observation(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vllm_parity.errors import ConfigError, ParityError
-from vllm_parity.matrix import Family, Platform, Selection, Tier, select
-from vllm_parity.strict import unknown
+from vllm_parity.matrix import Family, Models, select
+from vllm_parity.matrix.options import add_selection_options, read_axis, read_selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vllm_parity.families import Config
     from vllm_parity.matrix import Cell
@@ -32,19 +32,8 @@ _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that select cells."""
     group = parser.getgroup("vllm-parity", "numerical parity of vLLM")
-    group.addoption("--platform", help="cells of this platform: " + ", ".join(Platform))
-    group.addoption("--tier", help="cells of this tier: " + ", ".join(Tier))
-    group.addoption("--family", help="cells of this family: " + ", ".join(Family))
-    # Not `--group`: pytest-split has that.
-    group.addoption("--cell-group", help="cells of this group, such as eager-apc_off")
-    group.addoption(
-        "--cell",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="cells with this id or pattern, such as '*-image-*'; may be given several times",
-    )
-    group.addoption("--matrix", type=Path, help="a matrix.toml other than the project's own")
+    add_selection_options(group.addoption)
+    group.addoption("--waivers", type=Path, help="a waivers.toml other than the project's own")
     group.addoption(
         "--results", type=Path, default=Path("results"), help="folder of records (default: results)"
     )
@@ -67,8 +56,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     mark = metafunc.definition.get_closest_marker("parity")
     if mark is None:
         return
-    family = Family(mark.kwargs["family"])
     try:
+        family = _family(mark, metafunc.definition.nodeid)
         cells = [cell for cell in _selected(metafunc.config) if cell.family is family]
     except ParityError as error:
         metafunc.config.stash[_ERROR] = error
@@ -99,6 +88,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         run = Session(
             config.stash[_CONFIG],
             cells,
+            missing=_missing(config, cells),
             results=config.option.results,
             server_port=config.option.server_port,
             stage=live.stage,
@@ -122,7 +112,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if ended:
             _give_up(error)
     if ended and run.judged:
-        session.exitstatus = run.worst.exit_code or session.exitstatus
+        session.exitstatus = run.exit_code or session.exitstatus
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -158,8 +148,11 @@ class Parity:
             judged = self._session.run(cell)
         except ParityError as error:
             _give_up(error)
-        if judged.outcome.exit_code:
-            pytest.fail(explain_outcome(judged), pytrace=False)
+        if judged.outcome.is_green:
+            return
+        if judged.observation.not_run:
+            pytest.skip(f"not run: {judged.observation.not_run}")
+        pytest.fail(explain_outcome(judged), pytrace=False)
 
 
 class LiveLine:
@@ -195,10 +188,12 @@ class LiveLine:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Keep pytest's own letters out of the line; what failed still counts as failed."""
-        if "parity" not in report.keywords or report.outcome == "skipped":
+        if "parity" not in report.keywords:
             return None
         if report.failed:
             return "failed", "", "FAILED"
+        if report.skipped:
+            return "skipped", "", "SKIPPED"
         return "passed" if report.when == "call" else "", "", ""
 
     def _write(self, text: str) -> None:
@@ -210,38 +205,55 @@ class LiveLine:
 
 
 def _verdict_words(judged: list[Judged], cell: Cell) -> str:
-    from vllm_parity.report.terminal import verdict_words
-
     if not judged or judged[-1].cell is not cell:
         return "not judged"
-    return f"{verdict_words(judged[-1])}, {judged[-1].seconds:.1f} s"
+    return f"{judged[-1].outcome.words}, {judged[-1].seconds:.1f} s"
 
 
 def _selected(config: pytest.Config) -> tuple[Cell, ...]:
     if _CELLS not in config.stash:
         from vllm_parity.families import load_config
 
-        config.stash[_CONFIG] = load_config(config.option.matrix)
-        config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, _selection(config))
+        option = config.option
+        models = read_axis("--models", option.models, Models)
+        config.stash[_CONFIG] = load_config(option.matrix, models, option.waivers)
+        config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, read_selection(option))
     return config.stash[_CELLS]
 
 
-def _selection(config: pytest.Config) -> Selection:
-    option = config.option
-    return Selection(
-        tier=_axis("--tier", option.tier, Tier),
-        platform=_axis("--platform", option.platform, Platform),
-        family=_axis("--family", option.family, Family),
-        group=option.cell_group,
-        cells=tuple(option.cell),
+def _missing(config: pytest.Config, cells: Sequence[Cell]) -> dict[Cell, str]:
+    """Return the cells that cannot run here, with the reasons.
+
+    Raises:
+        HardwareError: where they were asked for by name.
+
+    """
+    from vllm_parity.doctor import refuse_named
+    from vllm_parity.found import find_vllm
+    from vllm_parity.gate import Gate
+    from vllm_parity.hardware import load_machine, probe_machine
+
+    loaded, record = config.stash[_CONFIG], config.option.machine
+    gate = Gate(
+        matrix=loaded.matrix,
+        platforms=loaded.platforms,
+        machine=load_machine(record) if record else probe_machine(),
+        vllm=find_vllm(),
     )
+    found = gate.sort(cells)
+    refuse_named(read_selection(config.option), found.missing, any_left=bool(found.runnable))
+    return found.missing
 
 
-def _axis(name: str, value: str | None, kind: Any) -> Any:  # noqa: ANN401
-    if value is None or value in list(kind):
-        return None if value is None else kind(value)
-    msg = f"{name}: {unknown('value', value, list(kind))}"
-    raise ConfigError(msg)
+def _family(mark: pytest.Mark, where: str) -> Family:
+    """Return the family of a test's mark."""
+    family = mark.kwargs.get("family")
+    if mark.args or set(mark.kwargs) != {"family"} or family not in list(Family):
+        given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
+        allowed = ", ".join(Family)
+        msg = f"{where}: the mark parity({given}) must be parity(family=NAME), of {allowed}"
+        raise ConfigError(msg)
+    return Family(family)
 
 
 def _cell(item: pytest.Item) -> Cell | None:

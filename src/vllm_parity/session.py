@@ -18,38 +18,32 @@ from vllm_parity.families import make_plan
 from vllm_parity.judge import judge
 from vllm_parity.matrix import Family
 from vllm_parity.models import model_path
-from vllm_parity.observe import observe
+from vllm_parity.observe import not_run, observe
+from vllm_parity.outcome import exit_code_of, outcome_of
 from vllm_parity.results import Results
-from vllm_parity.verdict import Verdict, worst
+from vllm_parity.verdict import worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vllm_parity.families import Config
     from vllm_parity.judge import Judgement
     from vllm_parity.matrix import Cell
     from vllm_parity.observation import Observation
+    from vllm_parity.outcome import Outcome
+    from vllm_parity.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A cell that was run and judged. `path` is its observation's."""
+    """A cell that was run, or could not be, and judged. `path` is its observation's."""
 
     cell: Cell
     observation: Observation
     judgement: Judgement
+    outcome: Outcome
     path: Path
     seconds: float
-
-    @property
-    def outcome(self) -> Verdict:
-        """The verdict that counts: a negative control must diverge, or it proves nothing."""
-        verdict = self.judgement.verdict
-        if not self.cell.negative_control:
-            return verdict
-        return {Verdict.DIVERGED: Verdict.PASS, Verdict.PASS: Verdict.UNVERIFIED}.get(
-            verdict, verdict
-        )
 
 
 class Session:
@@ -61,10 +55,19 @@ class Session:
         cells: Sequence[Cell],
         *,
         results: Path,
+        missing: Mapping[Cell, str] | None = None,
         server_port: int = 0,
         stage: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Plan the cells, and have their servers boot while others run.
+
+        Args:
+            config: all configuration.
+            cells: what will be run.
+            results: the folder for the run's own.
+            missing: of the cells those that cannot run here, and why.
+            server_port: the first server's port; 0 for any free one.
+            stage: told in a few words what is waited for.
 
         Raises:
             ConfigError: where a variable or port that they need is taken otherwise.
@@ -73,8 +76,12 @@ class Session:
         """
         self.judged: list[Judged] = []
         self._started = time.monotonic()
+        self._config = config
         self._project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
-        self._plans = {cell.id: make_plan(cell, config) for cell in cells}
+        self._missing = dict(missing or {})
+        self._plans = {
+            cell.id: make_plan(cell, config) for cell in cells if cell not in self._missing
+        }
         for plan in self._plans.values():
             check_variables(plan.variables)
         for number in range(self.distinct()["servers"] if server_port else 0):
@@ -91,18 +98,23 @@ class Session:
                 self.pool.boot(plan.variables, plan.reference.engine)
 
     def run(self, cell: Cell) -> Judged:
-        """Run a cell that was planned, record it, judge it.
+        """Run a cell that was planned, record it, judge it; one that is missing is recorded so.
 
         Raises:
             ResultsError: where the record cannot be written.
 
         """
-        run = observe(self._plans[cell.id], self.pool, project=self._project)
+        if cell in self._missing:
+            run = not_run(cell, self._config, self._missing[cell], project=self._project)
+        else:
+            run = observe(self._plans[cell.id], self.pool, project=self._project)
         path = self.results.write(run.observation)
+        judgement = judge(run.observation)
         judged = Judged(
             cell=cell,
             observation=run.observation,
-            judgement=judge(run.observation),
+            judgement=judgement,
+            outcome=outcome_of(cell, judgement.verdict, self._config.waivers),
             path=path,
             seconds=run.seconds,
         )
@@ -116,8 +128,13 @@ class Session:
 
     @property
     def worst(self) -> Verdict:
-        """The worst outcome."""
-        return worst(judged.outcome for judged in self.judged)
+        """The worst verdict that counts."""
+        return worst(judged.outcome.counts for judged in self.judged)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that all outcomes come to."""
+        return exit_code_of(judged.outcome for judged in self.judged)
 
     def summary(self) -> dict[str, Any]:
         """Return the run in short, as JSON can hold it."""
@@ -127,7 +144,8 @@ class Session:
             "cells": {
                 judged.cell.id: {
                     "verdict": judged.judgement.verdict,
-                    "outcome": judged.outcome,
+                    "outcome": judged.outcome.counts,
+                    "note": judged.outcome.note,
                     "seconds": round(judged.seconds, 2),
                 }
                 for judged in self.judged

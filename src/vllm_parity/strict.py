@@ -5,6 +5,7 @@ Only the standard library is used, since the noxfile reads the matrix before any
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -145,12 +146,16 @@ class Table:
             raise self.fail(msg) from None
 
 
-def unknown(what: str, value: object, allowed: Iterable[str]) -> str:
-    """Say that `value` is unknown, what is allowed, and what was perhaps meant."""
+def unknown(what: str, value: object, allowed: Iterable[str], *, shown: int = 30) -> str:
+    """Say that `value` is unknown, what is allowed, and what was perhaps meant.
+
+    Where more than `shown` are allowed, their number is said instead.
+    """
     names = [str(name) for name in allowed]
     close = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"unknown {what} {value!r}; allowed: {', '.join(names) or 'none'}{hint}"
+    listed = ", ".join(names) if len(names) <= shown else f"{len(names)} of them"
+    return f"unknown {what} {value!r}; allowed: {listed or 'none'}{hint}"
 
 
 def _join(place: str, key: str) -> str:
@@ -164,6 +169,7 @@ _WORDS: dict[type, str] = {
     bool: "true or false",
     list: "a list",
     dict: "a table",
+    datetime.date: "a date",
 }
 
 

@@ -8,17 +8,21 @@ from vllm_parity.contracts import load_contracts
 from vllm_parity.errors import ConfigError
 from vllm_parity.families.plan import Config
 from vllm_parity.matrix import Models, load_matrix, load_platforms
+from vllm_parity.waivers import load_waivers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def load_config(matrix: Path | None = None, models: Models = Models.HUB) -> Config:
-    """Read the matrix (by default the project's own), platforms, models and contracts.
+def load_config(
+    matrix: Path | None = None, models: Models = Models.HUB, waivers: Path | None = None
+) -> Config:
+    """Read the matrix (by default the project's own), platforms, models, contracts and waivers.
 
     Args:
         matrix: another matrix.toml.
         models: whether models of the hub are replaced by the built-in ones that stand in for them.
+        waivers: another waivers.toml; with another matrix there are none by default.
 
     Raises:
         ConfigError: where one is wrong in itself, or names what another does not have.
@@ -29,6 +33,8 @@ def load_config(matrix: Path | None = None, models: Models = Models.HUB) -> Conf
         matrix=loaded.built_in() if models is Models.BUILT_IN else loaded,
         platforms=load_platforms(),
         contracts=load_contracts(),
+        # The project's own waivers are for the project's own matrix.
+        waivers=load_waivers(loaded, waivers) if waivers or matrix is None else (),
     )
     for platform in {cell.platform for cell in config.matrix.cells} - config.platforms.keys():
         msg = f"platforms.toml: no table [{platform}], which cells of the matrix need"

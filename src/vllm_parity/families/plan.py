@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vllm_parity.contracts import Contracts, NamedContract
     from vllm_parity.engine.request import ChatRequest, Request
     from vllm_parity.matrix import Cell, Nudge, Platform, Variable
+    from vllm_parity.waivers import Waiver
 
 _EXECUTION: dict[Execution, dict[str, Any]] = {
     Execution.EAGER: {"enforce_eager": True},
@@ -44,6 +45,7 @@ class Config:
     matrix: Matrix
     platforms: Mapping[Platform, PlatformSettings]
     contracts: Contracts
+    waivers: tuple[Waiver, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,9 @@ def make(
 def _variables(cell: Cell, config: Config, *, server: bool) -> dict[str, Variable]:
     """Return the variables of the cell's processes: the platform's, and those of its axes."""
     platform = config.platforms[cell.platform]
-    variables = platform.variables | (platform.server_variables if server else platform.host_variables)
+    variables = platform.variables | (
+        platform.server_variables if server else platform.host_variables
+    )
     for settings in config.matrix.settings:
         if matches(cell, settings.when):
             variables = variables | settings.variables

@@ -56,7 +56,9 @@ def expand(
     # The shared axes vary slowest, so that cells with the same engine come together.
     axes = {name: table.enums(name, AXES[name]) for name in (*names, *FAMILY_AXES[family])}
     fixed = _fixed(table, family, models)
-    excluded = [(read_matcher(one), one.take("why", str), one) for one in table.tables("exclude", [])]
+    excluded = [
+        (read_matcher(one), one.take("why", str), one) for one in table.tables("exclude", [])
+    ]
     table.finish()
     counts = [0] * len(excluded)
     for values in itertools.product(*axes.values()):
@@ -106,7 +108,8 @@ def _cell(family: Family, fixed: dict[str, Any], axes: dict[str, Any]) -> Cell:
 def _check_medium(cell: Cell, models: Mapping[str, ModelSpec], table: Table) -> None:
     model = models[cell.model]
     if cell.medium not in list(model.modalities):
-        msg = f"the cell {cell.id}: {cell.model} takes {', '.join(model.modalities)}, not {cell.medium}"
+        takes = ", ".join(model.modalities)
+        msg = f"the cell {cell.id}: {cell.model} takes {takes}, not {cell.medium}"
         raise table.fail(msg)
 
 

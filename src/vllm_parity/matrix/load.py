@@ -29,11 +29,12 @@ E = TypeVar("E", bound="StrEnum")
 class FamilySettings:
     """What holds for all cells of a family, on both arms.
 
-    `engine` are vLLM's engine arguments; `sampling` maps a name to vLLM's sampling parameters:
+    `brief` is the `summary` in a few words. `engine` are vLLM's engine arguments; `sampling` maps a name to vLLM's sampling parameters:
     every prompt is sent once with each. `methods` are vLLM's `speculative_config`s by method.
     """
 
     summary: str
+    brief: str
     engine: dict[str, Any]
     sampling: dict[str, dict[str, Any]]
     methods: dict[str, dict[str, Any]]
@@ -101,8 +102,9 @@ def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None
             if cell.family not in families:
                 msg = f"the cell {cell.id} needs a table [families.{cell.family}]"
                 raise table.fail(msg)
-            if cell.method is not None and cell.method not in families[cell.family].methods:
-                msg = f"the cell {cell.id} needs a table [families.{cell.family}.methods.{cell.method}]"
+            if cell.method and cell.method not in families[cell.family].methods:
+                needed = f"families.{cell.family}.methods.{cell.method}"
+                msg = f"the cell {cell.id} needs a table [{needed}]"
                 raise table.fail(msg)
             cells[cell.id] = cell
     matrix = Matrix(
@@ -134,8 +136,8 @@ def _tier(tier: Tier, table: Table, picks: list[tuple[Tier, Matcher, Table]]) ->
         },
     )
     minutes.finish(list(Platform))
-    for entry in table.tables("cells", []):
-        picks.append((tier, read_matcher(entry, finish=True), entry))
+    entries = table.tables("cells", [])
+    picks.extend((tier, read_matcher(entry, finish=True), entry) for entry in entries)
     table.finish()
     return settings
 
@@ -158,6 +160,7 @@ def _picked(cells: list[Cell], picks: list[tuple[Tier, Matcher, Table]]) -> list
 def _family(family: Family, table: Table) -> FamilySettings:
     settings = FamilySettings(
         summary=table.take("summary", str),
+        brief=table.take("brief", str),
         engine=table.table("engine").data,
         sampling={
             name: _sampling(family, entry) for name, entry in table.table("sampling").items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from vllm_parity.matrix.select import Selection
 from vllm_parity.strict import unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from enum import StrEnum
 
 AXIS_OPTIONS: dict[str, type[StrEnum]] = {
@@ -67,3 +69,15 @@ def read_axis(option: str, value: str | None, kind: Any) -> Any:  # noqa: ANN401
         return None if value is None else kind(value)
     msg = f"{option}: {unknown('value', value, list(kind))}"
     raise ConfigError(msg)
+
+
+def split_option(name: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Take an option and its value out of a command line; return these, and the rest.
+
+    >>> split_option("--vllm", ["-x", "--vllm=0.26.0"])
+    (['--vllm', '0.26.0'], ['-x'])
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
+    parser.add_argument(name, dest="value")
+    known, rest = parser.parse_known_args(arguments)
+    return ([name, known.value] if known.value else []), rest

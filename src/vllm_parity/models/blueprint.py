@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
-from vllm_parity.models import qwen2_audio, qwen3, qwen3_vl
 from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model
+from vllm_parity.models import qwen2_audio, qwen3, qwen3_vl
 from vllm_parity.models.tensors import safetensors
 
 if TYPE_CHECKING:

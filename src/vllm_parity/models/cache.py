@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
-from vllm_parity.models.blueprint import Blueprint, blueprint
 from vllm_parity.matrix.models import find_model, load_models
+from vllm_parity.models.blueprint import Blueprint, blueprint
 from vllm_parity.models.recipe import WEIGHTS
 
 if TYPE_CHECKING:

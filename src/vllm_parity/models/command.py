@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError, ModelError
+from vllm_parity.matrix.models import HubModel, find_model, load_models
 from vllm_parity.models.blueprint import blueprint
 from vllm_parity.models.cache import model_path
-from vllm_parity.matrix.models import HubModel, find_model, load_models
 
 if TYPE_CHECKING:
     import argparse

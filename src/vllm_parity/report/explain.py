@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vllm_parity.judge import explain
+from vllm_parity.matrix import Platform
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -25,4 +26,6 @@ def explain_outcome(judged: Judged) -> str:
 def command(judged: Judged) -> str:
     """Return the command that runs this cell again, and nothing else."""
     cell = judged.cell
-    return f'nox -s "{cell.platform}_{cell.family}({cell.group})" -- --cell {cell.id}'
+    models = f" --models {cell.models}" if cell.platform is not Platform.CPU else ""
+    session = f"{cell.platform}_{cell.family}({cell.execution})"
+    return f'nox -s "{session}" -- --cell {cell.id}{models}'

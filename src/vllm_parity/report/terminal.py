@@ -6,15 +6,22 @@ import io
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vllm_parity.judge import Judgement
     from vllm_parity.session import Judged, Session
 
-_STYLES = {Verdict.PASS: "green", Verdict.NOT_RUN: "yellow", Verdict.UNVERIFIED: "yellow"}
+_STYLES = {Verdict.NOT_RUN: "yellow", Verdict.UNVERIFIED: "yellow"}
+
+
+_COLUMN = 34
+"""The width that a verdict's words may take in the table."""
 
 
 def summary(session: Session, *, width: int, color: bool) -> str:
@@ -29,6 +36,8 @@ def summary(session: Session, *, width: int, color: bool) -> str:
     for judged in session.judged:
         table.add_row(*_row(judged))
     console.print(table)
+    for line in _notes(session):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     console.print(_counts(session), highlight=False, soft_wrap=True)
     console.print(f"records: {session.results.folder}", highlight=False, soft_wrap=True)
     return buffer.getvalue()
@@ -36,22 +45,29 @@ def summary(session: Session, *, width: int, color: bool) -> str:
 
 def _row(judged: Judged) -> tuple[str, ...]:
     judgement = judged.judgement
-    style = _STYLES.get(judged.outcome, "red")
+    style = "green" if judged.outcome.is_green else _STYLES.get(judged.outcome.counts, "red")
     return (
         judged.cell.id,
-        f"[{style}]{verdict_words(judged)}[/]",
+        f"[{style}]{escape(_short(judged))}[/]",
         str(judgement.compared.positions),
         *_worst(judgement),
         f"{judged.seconds:.1f}",
     )
 
 
-def verdict_words(judged: Judged) -> str:
-    """Return the verdict, and for a negative control whether that is as it must be."""
-    verdict = judged.judgement.verdict
-    if not judged.cell.negative_control:
-        return verdict
-    return f"{verdict} ({'as it must' if judged.outcome is Verdict.PASS else 'must diverge'})"
+def _short(judged: Judged) -> str:
+    """Return the verdict's words as far as they fit a column; long notes come below the table."""
+    words = judged.outcome.words
+    return words if len(words) <= _COLUMN else f"{judged.outcome.verdict} (see below)"
+
+
+def _notes(session: Session) -> Iterator[str]:
+    """Return what is to be said of cells besides their rows."""
+    for judged in session.judged:
+        if judged.observation.not_run:
+            yield f"not run: {judged.cell.id}: {judged.observation.not_run}"
+        elif len(judged.outcome.words) > _COLUMN:
+            yield f"{judged.outcome.verdict}: {judged.cell.id}: {judged.outcome.note}"
 
 
 def _worst(judgement: Judgement) -> tuple[str, str, str]:
@@ -74,6 +90,8 @@ def _counts(session: Session) -> str:
     ]
     lines = ["started: " + ", ".join(parts)]
     lines += [f"  because {incident.splitlines()[0]}" for incident in session.pool.incidents]
-    greens = sum(judged.outcome is Verdict.PASS for judged in session.judged)
+    greens = sum(judged.outcome.is_green for judged in session.judged)
     lines.append(f"{greens} of {len(session.judged)} cells green; worst: {session.worst}")
+    if stale := sum(judged.outcome.stale_waiver for judged in session.judged):
+        lines.append(f"{stale} waivers are stale; see above")
     return "\n".join(lines)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vllm_parity.errors import ModelError
-from vllm_parity.models.blueprint import Blueprint, blueprint
 from vllm_parity.matrix.models import DraftModel, HubModel, Medium, load_models
+from vllm_parity.models.blueprint import Blueprint, blueprint
 from vllm_parity.models.tokenizer import SPECIAL_TOKENS, VOCAB_SIZE
 
 if TYPE_CHECKING:
