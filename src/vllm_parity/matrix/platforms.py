@@ -156,7 +156,8 @@ def _variables(table: Table) -> dict[str, Variable]:
 def _install(table: Table) -> Install:
     default = table.take("default", str, "lock")
     if default not in ("lock", "installed"):
-        raise table.fail(f"default: {unknown('value', default, ['lock', 'installed'])}")
+        msg = f"default: {unknown('value', default, ['lock', 'installed'])}"
+        raise table.fail(msg)
     install = Install(
         lock=table.take("lock", str) if default == "lock" else None,
         python=table.strings("python"),
