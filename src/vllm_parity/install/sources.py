@@ -67,7 +67,7 @@ def parse_source(text: str | None, plan: Install) -> Source:
         return Source(Kind.INSTALLED)
     path = Path(text)
     if text and ("/" in text or text.endswith(".whl") or path.exists()):
-        return Source(_kind(path), str(path.resolve()))
+        return Source(_kind(path, text), str(path.resolve()))
     if _VERSION.fullmatch(text):
         return Source(Kind.VERSION, text)
     hint = f"; did you mean {text[1:]}?" if _VERSION.fullmatch(text[1:]) else ""
@@ -78,11 +78,11 @@ def parse_source(text: str | None, plan: Install) -> Source:
     raise InstallError(msg)
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path, text: str) -> Kind:
     if path.suffix == ".whl" and path.is_file():
         if path.name.count("-") >= 4:
             return Kind.WHEEL
-        msg = f"--vllm {path}: a wheel's name has its parts, such as vllm-0.31.0-py3-none-any.whl"
+        msg = f"--vllm {text}: a wheel's name has its parts, such as vllm-0.31.0-py3-none-any.whl"
         raise InstallError(msg)
     if any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
         return Kind.CHECKOUT
@@ -93,5 +93,5 @@ def _kind(path: Path) -> Kind:
         if path.is_dir()
         else "is not a wheel"
     )
-    msg = f"--vllm {path}: {reason}; name a wheel (*.whl) or the folder of a checkout of vLLM"
+    msg = f"--vllm {text}: {reason}; name a wheel (*.whl) or the folder of a checkout of vLLM"
     raise InstallError(msg)

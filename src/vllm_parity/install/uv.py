@@ -59,7 +59,7 @@ def uv(
         [_find_uv(), *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
