@@ -67,17 +67,17 @@ def observations(tmp_path: Path) -> dict[str, str]:
 def test_smoke_runs_every_cell_and_counts_what_it_started(run: Run, tmp_path: Path) -> None:
     done = run("--tier", "smoke")
     assert done.returncode == 0, done.stdout
-    assert "21 of 21 cells green; worst: pass" in done.stdout
+    assert "27 of 27 cells green; worst: pass" in done.stdout
     assert (
-        "started: 1 hosts for 1 distinct environments, 14 engines for 14 distinct settings,"
-        " 2 servers for 2 distinct server settings" in done.stdout
+        "started: 1 hosts for 1 distinct environments, 16 engines for 16 distinct settings,"
+        " 6 servers for 6 distinct server settings" in done.stdout
     )
-    assert len(observations(tmp_path)) == 21
+    assert len(observations(tmp_path)) == 27
     assert "not_run" not in done.stdout
     (line,) = (tmp_path / "results").glob("*/meta/run.jsonl")
     summary = json.loads(line.read_text())
     assert summary["worst"] == "pass"
-    assert len(summary["cells"]) == 21
+    assert len(summary["cells"]) == 27
 
 
 def test_killed_host_is_an_error_of_its_cell_alone(
@@ -150,7 +150,7 @@ def test_model_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
     matrix.write_text(text.replace('"tiny-qwen3"', '"tiny-qwen4"', 1), encoding="utf-8")
     done = run("--matrix", str(matrix))
     assert done.returncode == 2
-    assert "unknown model 'tiny-qwen4'; known models: tiny-qwen2-audio, tiny-qwen3" in done.stdout
+    assert "unknown model 'tiny-qwen4'; known models: tiny-eagle, tiny-eagle3" in done.stdout
 
 
 def test_variable_that_is_set_otherwise_is_refused(

@@ -21,7 +21,7 @@ class StepRecorder:
         self,
         scheduler_stats: Any,  # noqa: ANN401 - vLLM's SchedulerStats
         iteration_stats: Any,  # noqa: ANN401
-        mm_cache_stats: Any = None,  # noqa: ANN401
+        mm_cache_stats: Any = None,  # noqa: ANN401 - a MultiModalCacheStats
         engine_idx: int = 0,
     ) -> None:
         """Keep one step."""
@@ -34,6 +34,7 @@ class StepRecorder:
             "prefix_cache_queries": scheduler_stats.prefix_cache_stats.queries,
             "prefix_cache_hits": scheduler_stats.prefix_cache_stats.hits,
             "graph_mode": graph.runtime_mode if graph else None,
+            "mm_cache_hits": mm_cache_stats.hits if mm_cache_stats else 0,
             "spec_draft_tokens": spec.num_draft_tokens if spec else 0,
             "spec_accepted_tokens": spec.num_accepted_tokens if spec else 0,
         }
@@ -65,8 +66,8 @@ def witness(steps: list[Step]) -> dict[str, int]:
     """Sum up steps.
 
     `max_running_requests` is the most requests that one step computed, `max_step_tokens` the most
-    tokens, `prefill_chunks` the number of pieces in which prompts were computed; the rest are
-    totals of tokens. A step whose details vLLM did not give counts for nothing.
+    tokens, `prefill_chunks` the number of pieces in which prompts were computed, `mm_cache_hits`
+    the number of images and the like that were found in the cache; the rest are totals of tokens. A step whose details vLLM did not give counts for nothing.
     """
     requests = [s.get("prefill_requests", 0) + s.get("decode_requests", 0) for s in steps]
     tokens = [s.get("prefill_tokens", 0) + s.get("decode_tokens", 0) for s in steps]
@@ -81,6 +82,7 @@ def witness(steps: list[Step]) -> dict[str, int]:
             for name in (
                 "prefix_cache_queries",
                 "prefix_cache_hits",
+                "mm_cache_hits",
                 "spec_draft_tokens",
                 "spec_accepted_tokens",
             )

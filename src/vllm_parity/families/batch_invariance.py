@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_parity.engine.offline import joined
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, nudged, offline_arm
-from vllm_parity.families.plan import ArmPlan, Plan, make, offline_settings
+from vllm_parity.families.plan import ArmPlan, Plan, make, meets_caches_warm, offline_settings
 from vllm_parity.matrix import Contrast
 from vllm_parity.observation import Arms
 
@@ -52,6 +52,8 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
         with nudged(engine, plan):
             candidate = _one_by_one(engine, plan.requests, warm=True)
     else:
+        if meets_caches_warm(plan.cell):
+            engine.generate(plan.requests, together=True)
         reference, control = (engine.generate(plan.requests, together=False) for _ in range(2))
         with nudged(engine, plan):
             candidate = engine.generate(plan.requests, together=True)

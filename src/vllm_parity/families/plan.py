@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ConfigError
-from vllm_parity.matrix import Execution, Matrix, PlatformSettings, Switch
+from vllm_parity.matrix import Contrast, Execution, Matrix, PlatformSettings, Switch
 from vllm_parity.matrix.match import matches
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ def make(
 ) -> Plan:
     """Return a plan with what is the same for all families."""
     variables = _variables(cell, config, server=server)
-    unused = ("prefix_cache_hits<=0", "reference.prefix_cache_hits<=0")
-    cache = unused if cell.prefix_cache is Switch.OFF else ()
     contrast: tuple[str, ...] = (cell.contrast.value,)
     nudge = _nudge(cell, config)
     if nudge is not None:
@@ -105,10 +103,32 @@ def make(
         candidate=candidate,
         requests=tuple(requests),
         contrast=contrast,
-        require=(*require, *cache, *_EXECUTION_WITNESS[cell.execution]),
+        require=(*require, *_cache_witness(cell), *_EXECUTION_WITNESS[cell.execution]),
         contract=config.contracts.find(cell.family, cell.platform, cell.dtype),
         nudge=nudge,
     )
+
+
+def meets_caches_warm(cell: Cell) -> bool:
+    """Return whether both arms of a cell must find their requests in a cache that is on.
+
+    A cold reference against a warm candidate would differ in two things.
+    """
+    if cell.contrast is Contrast.PREFIX_CACHE_STATE:
+        return False
+    return Switch.ON in {cell.prefix_cache, cell.mm_cache}
+
+
+def _cache_witness(cell: Cell) -> tuple[str, ...]:
+    """Return what shows that a cache was used by both arms, or by none."""
+    require: list[str] = []
+    if cell.prefix_cache is Switch.OFF:
+        require += ["prefix_cache_hits<=0", "reference.prefix_cache_hits<=0"]
+    elif meets_caches_warm(cell):
+        require += ["prefix_cache_hits", "reference.prefix_cache_hits"]
+    if cell.mm_cache is Switch.ON:
+        require += ["mm_cache_hits", "reference.mm_cache_hits"]
+    return tuple(require)
 
 
 def _variables(cell: Cell, config: Config, *, server: bool) -> dict[str, Variable]:

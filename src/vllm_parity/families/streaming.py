@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 from vllm_parity.engine.server import MODEL_NAME
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, arm_knobs, nudged
-from vllm_parity.families.plan import ArmPlan, Plan, engine_settings, make
-from vllm_parity.matrix import Switch
+from vllm_parity.families.plan import (
+    ArmPlan,
+    Plan,
+    engine_settings,
+    make,
+    meets_caches_warm,
+)
+from vllm_parity.matrix import Transport
 from vllm_parity.observation import Arm, Arms, Request
 from vllm_parity.schema import unpacked
 
@@ -31,14 +37,15 @@ def plan(cell: Cell, config: Config) -> Plan:
     """Return the plan of a cell."""
     settings = engine_settings(cell, config) | {"enable_prompt_tokens_details": True}
     require = ["chunks>=2"]
-    if cell.prefix_cache is Switch.ON:
-        require += ["prefix_cache_hits", "reference.prefix_cache_hits"]
+    requests = workload.chats(cell, config)
+    if cell.transport is Transport.TOOLS:
+        require += [f"{arm}tool_calls>={len(requests)}" for arm in ("", "reference.")]
     return make(
         cell,
         config,
         ArmPlan(engine=settings, run={"stream": False}),
         ArmPlan(engine=settings, run={"stream": True}),
-        requests=workload.chats(cell, config),
+        requests=requests,
         require=require,
         server=True,
     )
@@ -50,7 +57,7 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     # Its boot is no part of the cell's time: it serves many.
     server.deadline = time.monotonic() + plan.cell.timeout_s
     pool.stage("asking")
-    if plan.cell.prefix_cache is Switch.ON:
+    if meets_caches_warm(plan.cell):
         for request in plan.requests:
             server.chat(_body(request))
     reference, control = (
@@ -105,7 +112,11 @@ def _arm(side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
     hits = sum(
         (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
     )
-    witness: dict[str, Any] = {**server.witness, "prefix_cache_hits": hits}
+    witness: dict[str, Any] = {
+        **server.witness,
+        "prefix_cache_hits": hits,
+        "tool_calls": sum(map(_tool_calls, answers)),
+    }
     if side.run["stream"]:
         witness["chunks"] = min(map(_chunks, answers), default=0)
     return Arm(knobs=arm_knobs(side, server), witness=witness, requests=requests)
@@ -123,3 +134,17 @@ def _chunks(events: Iterable[Any]) -> int:
         and any(choice.get("token_ids") for choice in event.get("choices") or [])
         for event in events
     )
+
+
+def _tool_calls(events: Iterable[Any]) -> int:
+    """Count the tool calls of an answer: one that came in pieces has one index in all of them."""
+    calls = {
+        (choice.get("index"), call.get("index", place))
+        for event in events
+        if isinstance(event, dict)
+        for choice in event.get("choices") or []
+        for place, call in enumerate(
+            (choice.get("message") or choice.get("delta") or {}).get("tool_calls") or []
+        )
+    }
+    return len(calls)

@@ -7,11 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine.request import ChatRequest, Request
 from vllm_parity.matrix import Family, Modality, Switch, Transport
-from vllm_parity.models import prompts
+from vllm_parity.models import media, prompts
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from vllm_parity.families.plan import Config
     from vllm_parity.matrix import Cell
+
+_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "paint",
+        "description": "Paint something.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "colour": {"enum": ["red", "green", "blue", "yellow"]},
+                "thing": {"enum": ["house", "boat", "tree", "dragon"]},
+            },
+            "required": ["colour", "thing"],
+            "additionalProperties": False,
+        },
+    },
+}
+"""A tool whose arguments are few: a model that knows nothing still makes a whole, valid call."""
+
+_CALL_TOKENS = 64
+"""More tokens than the longest call of `_TOOL` has: a byte is a token."""
 
 
 def requests(cell: Cell, config: Config) -> tuple[Request, ...]:
@@ -24,16 +48,17 @@ def requests(cell: Cell, config: Config) -> tuple[Request, ...]:
 
 
 def _prompts(cell: Cell) -> list[tuple[str, tuple[tuple[str, Any], ...]]]:
-    if cell.modality is Modality.IMAGE:
-        return [(one.prompt, (("image", one.pixels),)) for one in prompts.image_requests()]
-    if cell.modality is Modality.VIDEO:
-        return [(one.prompt, (("video", one.pixels),)) for one in prompts.video_requests()]
+    long = cell.prefix_cache is Switch.ON
+    if cell.modality in {Modality.IMAGE, Modality.VIDEO}:
+        ask = prompts.image_requests if cell.modality is Modality.IMAGE else prompts.video_requests
+        preamble = prompts.PREAMBLE if long else ""
+        return [
+            (one.prompt, ((cell.modality.value, one.pixels),)) for one in ask(preamble=preamble)
+        ]
     if cell.family is Family.SPEC_DECODE:
-        texts = prompts.REPETITIVE_PROMPTS
-    elif cell.prefix_cache is Switch.ON:
-        texts = prompts.LONG_PROMPTS
+        texts = prompts.LONG_REPETITIVE_PROMPTS if long else prompts.REPETITIVE_PROMPTS
     else:
-        texts = prompts.TEXT_PROMPTS
+        texts = prompts.LONG_PROMPTS if long else prompts.TEXT_PROMPTS
     return [(text, ()) for text in texts]
 
 
@@ -47,7 +72,7 @@ def chats(cell: Cell, config: Config) -> tuple[ChatRequest, ...]:
         ChatRequest(
             id=f"{name}-{number}",
             messages=[{"role": "user", "content": content}],
-            sampling=sampling,
+            sampling=_calling(sampling) if cell.transport is Transport.TOOLS else sampling,
         )
         for name, sampling in config.matrix.families[cell.family].sampling.items()
         for number, content in enumerate(_contents(cell))
@@ -56,13 +81,25 @@ def chats(cell: Cell, config: Config) -> tuple[ChatRequest, ...]:
 
 def _contents(cell: Cell) -> list[Any]:
     long = cell.prefix_cache is Switch.ON
-    if cell.transport is Transport.TEXT:
+    if cell.transport in {Transport.TEXT, Transport.TOOLS}:
         return list(prompts.LONG_PROMPTS if long else prompts.TEXT_PROMPTS)
     preamble = prompts.PREAMBLE if long else ""
     return [
-        [{"type": "text", "text": preamble + one.question}, _audio(cell.transport, one.wav)]
-        for one in prompts.audio_requests()
+        [{"type": "text", "text": preamble + question}, part]
+        for question, part in _questions(cell.transport)
     ]
+
+
+def _questions(transport: Transport | None) -> list[tuple[str, dict[str, Any]]]:
+    """Return each question with the part of a message that holds what it is about."""
+    if transport is Transport.IMAGE_URL:
+        return [(one.question, _image(one.pixels)) for one in prompts.image_requests()]
+    return [(one.question, _audio(transport, one.wav)) for one in prompts.audio_requests()]
+
+
+def _image(pixels: NDArray[np.uint8]) -> dict[str, Any]:
+    encoded = base64.b64encode(media.png_bytes(pixels)).decode("ascii")
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded}"}}
 
 
 def _audio(transport: Transport | None, wav: bytes) -> dict[str, Any]:
@@ -70,3 +107,17 @@ def _audio(transport: Transport | None, wav: bytes) -> dict[str, Any]:
     if transport is Transport.AUDIO_URL:
         return {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{encoded}"}}
     return {"type": "input_audio", "input_audio": {"data": encoded, "format": "wav"}}
+
+
+def _calling(sampling: dict[str, Any]) -> dict[str, Any]:
+    """Return the same parameters for a request whose answer must be a call of `_TOOL`.
+
+    The grammar of the call ends the answer, so an EOS must be allowed to.
+    """
+    return {
+        **sampling,
+        "ignore_eos": False,
+        "max_completion_tokens": _CALL_TOKENS,
+        "tools": [_TOOL],
+        "tool_choice": {"type": "function", "function": {"name": _TOOL["function"]["name"]}},
+    }

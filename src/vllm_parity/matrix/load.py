@@ -29,8 +29,9 @@ E = TypeVar("E", bound="StrEnum")
 class FamilySettings:
     """What holds for all cells of a family, on both arms.
 
-    `brief` is the `summary` in a few words. `engine` are vLLM's engine arguments; `sampling` maps a name to vLLM's sampling parameters:
-    every prompt is sent once with each. `methods` are vLLM's `speculative_config`s by method.
+    `brief` is the `summary` in a few words. `engine` are vLLM's engine arguments; `sampling` maps a
+    name to vLLM's sampling parameters: every prompt is sent once with each. `methods` are vLLM's
+    `speculative_config`s by method.
     """
 
     summary: str

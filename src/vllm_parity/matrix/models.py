@@ -34,6 +34,8 @@ class Recipe(StrEnum):
     QWEN3 = "qwen3"
     QWEN3_VL = "qwen3-vl"
     QWEN2_AUDIO = "qwen2-audio"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
 
 
 class Kind(StrEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
 from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model
-from vllm_parity.models import qwen2_audio, qwen3, qwen3_vl
+from vllm_parity.models import heads, qwen2_audio, qwen3, qwen3_vl
 from vllm_parity.models.tensors import safetensors
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _RECIPES: dict[str, Callable[[], Recipe]] = {
     "qwen3": qwen3.recipe,
     "qwen3-vl": qwen3_vl.recipe,
     "qwen2-audio": qwen2_audio.recipe,
+    "eagle": heads.eagle,
+    "eagle3": heads.eagle3,
 }
 
 

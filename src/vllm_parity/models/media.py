@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 import wave
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,3 +63,21 @@ def wav_bytes(samples: NDArray[np.int16]) -> bytes:
         file.setframerate(SAMPLE_RATE)
         file.writeframes(samples.astype("<i2").tobytes())
     return buffer.getvalue()
+
+
+def png_bytes(pixels: NDArray[np.uint8]) -> bytes:
+    """Write pixels of the shape (height, width, 3), RGB, as a PNG file.
+
+    8 bits a sample, colour type 2, no filter, no interlacing (https://www.w3.org/TR/png-3/).
+    """
+    height, width, _ = pixels.shape
+    unfiltered = np.zeros((height, 1), dtype=np.uint8)
+    rows = np.hstack([unfiltered, pixels.reshape(height, 3 * width)])
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    length, checksum = len(data), zlib.crc32(kind + data)
+    return struct.pack(">I", length) + kind + data + struct.pack(">I", checksum)

@@ -29,6 +29,14 @@ REPETITIVE_PROMPTS = (
     "na na na na na na na na batman na na na na",
 )
 
+#: The same, longer than a 128-token block of KV cache, and with 32 tokens of answer within 256.
+LONG_REPETITIVE_PROMPTS = (
+    "one two " * 20,
+    "abc" * 50,
+    "tick tock " * 14 + "tick",
+    "na na na na batman " * 8,
+)
+
 PREAMBLE = "A cache is a promise that nothing has changed since. " * 6
 
 #: Prompts of more than 300 tokens that begin with the same 318: more than two of the 128-token
@@ -78,26 +86,32 @@ class AudioRequest:
     wav: bytes
 
 
-def image_requests(seed: int = 0) -> tuple[VisionRequest, ...]:
-    """Return four requests with one image each, of different sizes (4 to 12 image tokens)."""
+def image_requests(seed: int = 0, preamble: str = "") -> tuple[VisionRequest, ...]:
+    """Return four requests with one image each, of different sizes (4 to 12 image tokens).
+
+    `preamble` comes between the image and the question, so that both can be cached as a prefix.
+    """
     sizes = ((64, 64), (96, 64), (128, 64), (96, 128))
     return tuple(
         VisionRequest(
             question=question,
-            prompt=user_turn(qwen3_vl.IMAGE + question),
+            prompt=user_turn(qwen3_vl.IMAGE + preamble + question),
             pixels=media.image(seed + index, width, height),
         )
         for index, (question, (width, height)) in enumerate(zip(_QUESTIONS, sizes, strict=True))
     )
 
 
-def video_requests(seed: int = 100) -> tuple[VisionRequest, ...]:
-    """Return four requests with one video each, of different lengths and sizes."""
+def video_requests(seed: int = 100, preamble: str = "") -> tuple[VisionRequest, ...]:
+    """Return four requests with one video each, of different lengths and sizes.
+
+    `preamble` is as in :func:`image_requests`.
+    """
     shapes = ((4, 64, 64), (4, 96, 64), (6, 64, 64), (8, 64, 96))
     return tuple(
         VisionRequest(
             question=question,
-            prompt=user_turn(qwen3_vl.VIDEO + question),
+            prompt=user_turn(qwen3_vl.VIDEO + preamble + question),
             pixels=media.video(seed + index, frames, width, height),
         )
         for index, (question, (frames, width, height)) in enumerate(

@@ -22,7 +22,8 @@ class Tensor:
     """How one tensor of a checkpoint is drawn: ``mean + std * near_normal``.
 
     `name` is the Hugging Face checkpoint's. `row_scale`, of length ``shape[0]``, makes single
-    rows louder or quieter.
+    rows louder or quieter. `diagonal` adds a matrix that hands its input on: ones where the column
+    is the row plus `diagonal`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Tensor:
     std: float
     mean: float = 0.0
     row_scale: tuple[float, ...] | None = None
+    diagonal: int | None = None
 
     @property
     def size(self) -> int:
@@ -45,6 +47,9 @@ class Tensor:
         if self.row_scale is not None:
             scale = np.array(self.row_scale, dtype=np.float64)
             values = values * scale.reshape(-1, *(1,) * (len(self.shape) - 1))
+        if self.diagonal is not None:
+            rows, columns = self.shape
+            values = values + np.eye(rows, columns, self.diagonal)
         return (values + self.mean).astype("<f4")
 
 

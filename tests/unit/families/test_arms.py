@@ -216,9 +216,26 @@ def test_chat_counts_its_chunks_with_tokens_and_its_hits() -> None:
     assert arms["candidate"].witness == {
         "compiled_graphs": 0,
         "prefix_cache_hits": 64,
+        "tool_calls": 0,
         "chunks": 2,
     }
-    assert arms["reference"].witness == {"compiled_graphs": 0, "prefix_cache_hits": 64}
+    assert arms["reference"].witness == {
+        "compiled_graphs": 0,
+        "prefix_cache_hits": 64,
+        "tool_calls": 0,
+    }
+
+
+def test_chat_counts_a_call_once_however_many_pieces_it_came_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pieces = [{"index": 0}, {"index": 0}, {"index": 1}]
+    events = [{"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]} for one in pieces]
+    whole = {"choices": [{"index": 0, "message": {"tool_calls": [{}, {}]}}]}
+    monkeypatch.setattr(Engine, "chat", lambda *_: whole)
+    monkeypatch.setattr(Engine, "chat_stream", lambda *_: (events, True, 0))
+    _, arms, _ = ran(CHAT)
+    assert [arm.witness["tool_calls"] for arm in arms.values()] == [8, 8, 8]
 
 
 def test_warm_chat_fills_the_cache_first() -> None:

@@ -36,7 +36,7 @@ AUDIO = 'model = "tiny-qwen2-audio"'
     ("old", "new", "words"),
     [
         ("tiny-qwen3", "tiny-qwen4", "/matrix.toml: the cell cpu-batch_invariance-text-eager-apc"),
-        ("tiny-qwen3", "tiny-qwen4", "_off: unknown model 'tiny-qwen4'; known models: tiny-qwen2"),
+        ("tiny-qwen3", "tiny-qwen4", "_off: unknown model 'tiny-qwen4'; known models: tiny-eagle"),
         ("tiny-qwen3-vl", "tiny-qwen3", "apc_off: tiny-qwen3 takes text, not image"),
         (AUDIO, 'model = "tiny-qwen3-vl"', "tiny-qwen3-vl takes text, image, video, not audio"),
         ('"cpu"', '"rocm"', "platforms.toml: no table [rocm], which the cell rocm-batch_invarian"),

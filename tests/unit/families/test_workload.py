@@ -91,16 +91,32 @@ def test_chats_are_longer_than_two_blocks_where_the_prefix_cache_is_on(cell: Cel
 @chat_cells
 def test_sound_travels_as_the_transport_says(cell: Cell) -> None:
     for content, sound in zip(parts(cell), prompts.audio_requests(), strict=True):
-        if cell.transport is Transport.TEXT:
+        if cell.transport in {Transport.TEXT, Transport.TOOLS}:
             assert isinstance(content, str)
         elif cell.transport is Transport.AUDIO_URL:
             head, _, data = content[1]["audio_url"]["url"].partition(",")
             assert (content[1]["type"], head) == ("audio_url", "data:audio/wav;base64")
             assert base64.b64decode(data, validate=True) == sound.wav
-        else:
+        elif cell.transport is Transport.INPUT_AUDIO:
             audio = content[1]["input_audio"]
             assert (content[1]["type"], audio["format"]) == ("input_audio", "wav")
             assert base64.b64decode(audio["data"], validate=True) == sound.wav
+
+
+def test_images_travel_as_png() -> None:
+    (cell, *_) = (cell for cell in CELLS if cell.transport is Transport.IMAGE_URL)
+    for content in parts(cell):
+        head, _, data = content[1]["image_url"]["url"].partition(",")
+        assert head == "data:image/png;base64"
+        assert base64.b64decode(data, validate=True).startswith(b"\x89PNG\r\n")
+
+
+def test_calls_are_forced_and_may_end() -> None:
+    (cell, *_) = (cell for cell in CELLS if cell.transport is Transport.TOOLS)
+    for one in workload.chats(cell, CONFIG):
+        (tool,) = one.sampling["tools"]
+        assert one.sampling["tool_choice"]["function"]["name"] == tool["function"]["name"]
+        assert one.expect_tokens is None
 
 
 def test_sounds_are_whole_wav_files() -> None:

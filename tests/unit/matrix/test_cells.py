@@ -86,11 +86,15 @@ def test_variant_holds_the_values_of_the_family_alone() -> None:
 
 def test_medium_is_what_the_requests_carry() -> None:
     text = replace(AUDIO, transport=Transport.TEXT)
-    assert [cell.medium for cell in (IMAGE, NGRAM, AUDIO, text)] == [
+    tools = replace(AUDIO, transport=Transport.TOOLS)
+    image = replace(AUDIO, transport=Transport.IMAGE_URL)
+    assert [cell.medium for cell in (IMAGE, NGRAM, AUDIO, text, tools, image)] == [
         "image",
         "text",
         "audio",
         "text",
+        "text",
+        "image",
     ]
 
 

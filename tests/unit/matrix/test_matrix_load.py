@@ -134,7 +134,7 @@ def test_families_and_tiers(tmp_path: Path) -> None:
         ("minutes = 8", "minutes = 8.5", "tiers.smoke: minutes = 8.5 must be a whole number"),
         ("[tiers.smoke]", "[tiers.smoky]", "tiers: unknown tier 'smoky'; allowed: smoke; did you"),
         ("families.spec_decode]", "families.spec]", "families: unknown family 'spec'; allowed: "),
-        ("methods.ngram", "methods.eagle", "methods: unknown method 'eagle'; allowed: ngram, "),
+        ("methods.ngram", "methods.eagel", "methods: unknown method 'eagel'; allowed: ngram, "),
         ("engine = { seed = 42 }", "", "families.spec_decode: the key 'engine' is missing"),
         ("{ max_tokens = 32 }", "{ n = 1 }", "sampling.plain: the key 'max_tokens' is missing"),
         ("{ max_tokens = 32 }", "{ max_tokens = '8' }", "max_tokens = '8' must be a whole number"),

@@ -49,6 +49,13 @@ def test_noise_is_relative_to_the_spread() -> None:
     assert np.array_equal(tensor.draw(1, noise=0.0), tensor.draw(1))
 
 
+def test_diagonal_hands_a_part_of_the_input_on() -> None:
+    plain = Tensor(name="w", shape=(2, 4), std=0.01)
+    handing = Tensor(name="w", shape=(2, 4), std=0.01, diagonal=2)
+    added = handing.draw(1) - plain.draw(1)
+    assert np.allclose(added @ np.array([1.0, 2.0, 3.0, 4.0]), [3.0, 4.0], atol=1e-5)
+
+
 def test_row_scale_quietens_rows() -> None:
     loud = Tensor(name="w", shape=(2, 4), std=1.0)
     quiet = Tensor(name="w", shape=(2, 4), std=1.0, row_scale=(1.0, 0.5))

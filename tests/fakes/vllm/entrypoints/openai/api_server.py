@@ -86,6 +86,12 @@ def entries(body: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def called(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the call of the first tool, where there are tools."""
+    names = [tool["function"]["name"] for tool in body.get("tools", [])][:1]
+    return [{"index": 0, "function": {"name": name, "arguments": "{}"}} for name in names]
+
+
 def usage(body: dict[str, Any]) -> dict[str, Any]:
     """Count tokens, those that were cached among them."""
     prompt = json.dumps(body["messages"])
@@ -105,7 +111,7 @@ def plain(body: dict[str, Any]) -> dict[str, Any]:
     text = "".join(one["token"] for one in listed)
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": text},
+        "message": {"role": "assistant", "content": text, "tool_calls": called(body)},
         "logprobs": {"content": listed},
         "finish_reason": "length",
         "token_ids": [ord(one["token"]) for one in listed],
@@ -120,7 +126,10 @@ def stream(body: dict[str, Any]) -> bytes:
     for place, one in enumerate(listed):
         choice = {
             "index": 0,
-            "delta": {"content": one["token"]},
+            "delta": {
+                "content": one["token"],
+                "tool_calls": called(body) if place == 0 else [],
+            },
             "logprobs": {"content": [one]},
             "finish_reason": "length" if place == len(listed) - 1 else None,
             "token_ids": [ord(one["token"])],
