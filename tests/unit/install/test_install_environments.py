@@ -33,7 +33,7 @@ def test_environment_then_pytorch_then_the_lock_then_the_project(
     venv, torch, lock, project = calls
     assert venv[-3:] == ["--python", sys.executable, str(tmp_path / "vllm-cpu")]
     assert {*CPU.torch[0].packages, "--index-url", CPU.torch[0].index} <= set(torch)
-    assert lock[-2:] == ["--requirements", str(tmp_path / "configs" / "locks" / CPU.lock)]
+    assert lock[-2:] == ["--requirements", str(tmp_path / "configs" / "locks" / "vllm-cpu.txt")]
     assert project[-2] == "--editable"
     for call in (torch, lock, project):
         assert {"--no-deps", "--compile-bytecode"} <= set(call)

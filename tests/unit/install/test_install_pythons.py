@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from vllm_parity.errors import InstallError
-from vllm_parity.install import pythons
 from vllm_parity.install.pythons import find_installed, look_at
 
 
@@ -108,7 +107,7 @@ def test_then_those_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     }
     executable(tmp_path / "b" / "python", f"echo '{json.dumps(answer)}'")
     monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    monkeypatch.setattr(pythons.sys, "executable", str(without))
+    monkeypatch.setattr(sys, "executable", str(without))
     assert find_installed().executable == "/image/python3"
 
 
@@ -117,7 +116,7 @@ def test_none_has_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = executable(tmp_path / "bin" / "python3", "exit 3")
     (tmp_path / "bin" / "python").symlink_to(other)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{tmp_path / 'none'}")
-    monkeypatch.setattr(pythons.sys, "executable", str(running))
+    monkeypatch.setattr(sys, "executable", str(running))
     with pytest.raises(InstallError) as caught:
         find_installed()
     assert str(caught.value).splitlines()[1:-1] == [
