@@ -11,6 +11,7 @@ from vllm_parity.errors import ConfigError, InstallError
 from vllm_parity.install import __main__ as command
 from vllm_parity.install.__main__ import main
 
+pytest_plugins = ["fake_uv"]
 pytestmark = pytest.mark.usefixtures("compiler")
 
 

@@ -17,6 +17,7 @@ from vllm_parity.matrix import Platform, load_platforms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytest_plugins = ["fake_uv"]
 pytestmark = pytest.mark.usefixtures("compiler")
 PLATFORMS = load_platforms()
 CPU = PLATFORMS[Platform.CPU].install

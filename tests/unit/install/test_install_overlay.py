@@ -15,6 +15,7 @@ from vllm_parity.install.overlay import make_overlay, missing_packages
 from vllm_parity.install.pythons import Python
 from vllm_parity.matrix import Platform
 
+pytest_plugins = ["fake_uv"]
 Calls = list[list[str]]
 LOCKED = {
     line.partition("==")[0]: line.partition("==")[2].split()[0]

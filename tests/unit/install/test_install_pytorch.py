@@ -20,6 +20,7 @@ from vllm_parity.matrix.platforms import TorchSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytest_plugins = ["fake_uv"]
 pytestmark = pytest.mark.usefixtures("compiler")
 CPU = load_platforms()[Platform.CPU].install
 Calls = list[list[str]]
