@@ -99,11 +99,17 @@ def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
         external=True,
         log=False,
     )
-    installing = [sys.executable, "-m", "vllm_parity.install", platform.value]
-    environment = Path(session.cache_dir).parent / f"vllm-{platform}"
-    session.run(*installing, str(environment), *vllm, env=library, external=True)
+    said = session.run(
+        *(sys.executable, "-m", "vllm_parity.install", platform.value),
+        *(str(Path(session.cache_dir).parent), *vllm),
+        env=library,
+        external=True,
+        # Its last word on standard output is the Python to run; the rest is for people.
+        silent=True,
+        stderr=None,
+    )
     session.run(
-        *(str(environment / "bin" / "python"), "-m", "pytest", "tests/parity", *chosen),
+        *(str(said).split("\n")[-2], "-m", "pytest", "tests/parity", *chosen),
         external=True,
         # Time to end its engines, where nox is interrupted.
         interrupt_timeout=30,
