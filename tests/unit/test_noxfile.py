@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from vllm_parity.matrix import Family, Platform, load_matrix
+from vllm_parity.hardware import probe_machine
+from vllm_parity.matrix import Cell, Execution, Family, Platform, Tier, load_matrix
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,28 +60,22 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+MATRIX = load_matrix()
+
+
+def session_of(cell: Cell) -> str:
+    return f"{cell.platform}_{cell.family}({cell.execution})"
+
+
 def matrix_sessions() -> list[str]:
-    """Return the sessions that matrix.toml implies, each group of cells once, in order."""
-    cells = load_matrix().cells
-    return [
-        f"{platform}_{family}({group})"
-        for platform in Platform
-        for family in Family
-        for group in dict.fromkeys(
-            cell.group for cell in cells if (cell.platform, cell.family) == (platform, family)
-        )
-    ]
+    """Return the sessions that matrix.toml implies, each once, in the order of the axes."""
+    implied = {session_of(cell) for cell in MATRIX.cells}
+    every = itertools.product(Platform, Family, Execution)
+    return [name for p, f, e in every if (name := f"{p}_{f}({e})") in implied]
 
 
 def test_matrix_sessions_are_those_of_the_matrix(sessions: list[dict[str, Any]]) -> None:
     assert [one["session"] for one in sessions if one["tags"]] == matrix_sessions()
-
-
-def test_every_cell_is_in_one_session(sessions: list[dict[str, Any]]) -> None:
-    names = [one["session"] for one in sessions]
-    assert len(names) == len(set(names))
-    for cell in load_matrix().cells:
-        assert f"{cell.platform}_{cell.family}({cell.group})" in names
 
 
 def test_other_sessions(sessions: list[dict[str, Any]]) -> None:
@@ -87,42 +83,102 @@ def test_other_sessions(sessions: list[dict[str, Any]]) -> None:
     assert {"smoke", "tests", "lint", "lock"} <= others
 
 
-def test_family_is_described_by_its_summary_in_the_matrix(sessions: list[dict[str, Any]]) -> None:
-    families = load_matrix().families
+def test_family_is_described_in_the_matrix(sessions: list[dict[str, Any]]) -> None:
     described = {one["session"]: one["description"] for one in sessions if one["tags"]}
-    assert described == {
-        f"{cell.platform}_{cell.family}({cell.group})": families[cell.family].summary
-        for cell in load_matrix().cells
-    }
+    assert described == {session_of(c): MATRIX.families[c.family].brief for c in MATRIX.cells}
 
 
 def test_every_session_says_what_it_does(sessions: list[dict[str, Any]]) -> None:
     assert all(one["description"] for one in sessions)
 
 
-def test_tags_are_platform_and_family(sessions: list[dict[str, Any]]) -> None:
-    for one in sessions:
-        if one["tags"]:
-            assert one["name"] == "_".join(one["tags"])
+def test_tags_are_platform_family_execution_and_the_tiers_of_the_cells(
+    sessions: list[dict[str, Any]],
+) -> None:
+    tags = {one["session"]: set(one["tags"]) for one in sessions if one["tags"]}
+    for cell in MATRIX.cells:
+        tiers = {tier for tier in Tier if cell.is_in(tier)}
+        assert {cell.platform, cell.family, cell.execution} | tiers <= tags[session_of(cell)]
+    for name, found in tags.items():
+        cells = [cell for cell in MATRIX.cells if session_of(cell) == name]
+        for tier in found & set(Tier):
+            assert any(cell.is_in(Tier(tier)) for cell in cells)
 
 
-def test_list_is_short_enough_to_be_read() -> None:
-    done = nox(ROOT, "--list")
-    rows = [line for line in done.stdout.splitlines() if line[:2] in {"* ", "- "}]
-    assert len(matrix_sessions()) < len(rows) <= 40
+@pytest.mark.parametrize("tier", Tier)
+def test_tier_as_a_tag_chooses_the_sessions_with_its_cells(tier: Tier) -> None:
+    done = nox(ROOT, "--list", "--json", "-t", tier)
+    names = {one["session"] for one in json.loads(done.stdout)}
+    assert names == {session_of(cell) for cell in MATRIX.cells if cell.is_in(tier)}
+
+
+def test_keywords_choose_platform_and_execution() -> None:
+    done = nox(ROOT, "--list", "--json", "-k", "cuda and graph")
+    names = {one["session"] for one in json.loads(done.stdout)}
+    assert names == {f"cuda_{family}(graph)" for family in Family}
+
+
+def test_list_is_a_screenful() -> None:
+    lines = nox(ROOT, "--list").stdout.splitlines()
+    assert len(lines) <= 40
+    # The line that names the noxfile is as long as its path.
+    assert max(len(line) for line in lines if "noxfile.py" not in line) <= 120
+    rows = [line for line in lines if line[:2] in {"* ", "- "}]
+    assert len(matrix_sessions()) < len(rows)
     assert [row.split()[1] for row in rows if row[0] == "*"] == ["tests", "lint"]
 
 
+# Sessions as they run
+
+
+def commands(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what nox and its commands said, without colours."""
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(bool(probe_machine().devices(Platform.ROCM)), reason="there is an AMD GPU")
+def test_session_that_cannot_run_here_fails_before_anything_is_installed(tmp_path: Path) -> None:
+    done = nox(ROOT, "-s", "rocm_spec_decode", "--envdir", str(tmp_path))
+    said = commands(done)
+    assert done.returncode == 1
+    assert said.count("failed with exit code 4") == 3
+    assert "needs an AMD GPU" in said
+    assert "`vllm-parity plan --platform rocm --family spec_decode`" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_tag_of_a_tier_runs_its_cells_alone(tmp_path: Path) -> None:
+    record = ROOT / "tests" / "data" / "machines" / "no-gpu.json"
+    options = ("-t", "pr", "-k", "rocm and eager", "--envdir", str(tmp_path))
+    said = commands(nox(ROOT, *options, "--", "--machine", str(record)))
+    planned = [c for c in MATRIX.cells if c.platform is Platform.ROCM and c.is_in(Tier.PR)]
+    count = sum(c.execution is Execution.EAGER and c.family is Family.STREAMING for c in planned)
+    assert f"none of {count} cells of the tier can run here (not_run)" in said
+    assert "failed with exit code 3" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_variable_that_contradicts_a_cell_is_an_error_before_anything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    done = nox(ROOT, "-s", "smoke", "--envdir", str(tmp_path))
+    assert "OMP_NUM_THREADS=7 is set here, but the cells chosen need OMP_NUM_THREADS=2" in commands(
+        done
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_new_cells_make_new_sessions(checkout: Path) -> None:
-    change(checkout / "configs" / "matrix.toml", '["eager", "compiled"]', '["eager", "graph"]')
+    cells = '["eager", "compiled"]\nprefix_cache = ["off", "on"]'
+    change(checkout / "configs" / "matrix.toml", cells, cells.replace("compiled", "graph"))
     names = [one["session"] for one in listed(checkout)]
-    assert "cpu_batch_invariance(graph-apc_off)" in names
+    assert "cpu_batch_invariance(graph)" in names
 
 
 def test_new_summary_is_shown(checkout: Path) -> None:
-    change(checkout / "configs" / "matrix.toml", "in one piece, against", "whole, against")
-    shown = {one["description"] for one in listed(checkout)}
-    assert "a chat completion whole, against the same one streamed" in shown
+    change(checkout / "configs" / "matrix.toml", "in one piece, against streamed", "plain or not")
+    assert "plain or not" in {one["description"] for one in listed(checkout)}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +190,7 @@ def test_new_summary_is_shown(checkout: Path) -> None:
             "]: execution: unknown value 'eagre'; allowed: eager, compiled, graph; did you mean",
         ),
         ("[families.streaming]", "[families.streams]", "families: unknown family 'streams'"),
-        ("minutes = 8", "minutes = = 8", "is not TOML: Invalid value (at line "),
+        ("cpu = 8", "cpu = = 8", "is not TOML: Invalid value (at line "),
     ],
     ids=["value", "family", "syntax"],
 )
@@ -166,7 +222,7 @@ def test_unknown_session_is_an_error() -> None:
 def test_noxfile_needs_nothing_but_nox() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r});"
-        "from vllm_parity import contracts, install, matrix;"
+        "from vllm_parity import contracts, doctor, hardware, install, matrix;"
         "matrix.load_matrix(), matrix.load_platforms(), contracts.load_contracts()"
     )
     done = subprocess.run(
