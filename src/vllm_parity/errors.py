@@ -10,6 +10,7 @@
     ├── InstallError         2   vLLM cannot be installed
     ├── HardwareError        4   what was asked for by name needs what this machine lacks
     └── EngineError          7   an engine or server failed to start, crashed or hung
+        └── StartError       7   it did not start, which is tried once more
 
 Exit codes of verdicts are in :mod:`vllm_parity.verdict`. A message says what happened, where,
 and what to do about it; nobody should ever need the traceback of one of these.
@@ -81,8 +82,15 @@ class EngineError(ParityError):
         return str(self).splitlines()[0]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_engine_error, (str(self), self.kind))
+        return (_rebuild_engine_error, (type(self), str(self), self.kind))
 
 
-def _rebuild_engine_error(message: str, kind: Failure) -> EngineError:
-    return EngineError(message, kind=kind)
+class StartError(EngineError):
+    """An engine or server did not start, or its port was taken: worth one more try.
+
+    The second time it is a plain `EngineError`.
+    """
+
+
+def _rebuild_engine_error(cause: type[EngineError], message: str, kind: Failure) -> EngineError:
+    return cause(message, kind=kind)

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vllm_parity.errors import EngineError
+from vllm_parity.errors import EngineError, StartError
+from vllm_parity.errors import Failure as Kind
 from vllm_parity.families import run_arms
 from vllm_parity.families.arms import Outcome
 from vllm_parity.observation import Arms, Contract, Failure, Observation, Platform
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One cell's observation, and how long it took in seconds."""
+    """One cell's observation, and how long it took in seconds.
+
+    `not_started` says that an engine or server did not start, which is worth another attempt.
+    """
 
     observation: Observation
     seconds: float
+    not_started: bool = False
 
 
 def observe(plan: Plan, pool: Pool, *, project: dict[str, str]) -> Run:
@@ -35,14 +40,25 @@ def observe(plan: Plan, pool: Pool, *, project: dict[str, str]) -> Run:
 
     """
     started = time.monotonic()
+    not_started = False
     try:
         outcome = run_arms(plan, pool, deadline=started + plan.cell.timeout_s)
         failure = None
     except EngineError as error:
         outcome = Outcome(arms=Arms(), environment={})
         failure = Failure(arm=None, kind=error.kind, message=str(error))
-    observation = _observation(plan, outcome, failure, project)
-    return Run(observation=observation, seconds=time.monotonic() - started)
+        not_started = isinstance(error, StartError)
+    return Run(
+        observation=_observation(plan, outcome, failure, project),
+        seconds=time.monotonic() - started,
+        not_started=not_started,
+    )
+
+
+def lost(plan: Plan, reason: str, *, project: dict[str, str]) -> Observation:
+    """Return the record of a cell whose process ended before it had written one."""
+    failure = Failure(arm=None, kind=Kind.DIED, message=reason)
+    return _observation(plan, Outcome(arms=Arms(), environment={}), failure, project)
 
 
 def not_run(cell: Cell, config: Config, reason: str, *, project: dict[str, str]) -> Run:

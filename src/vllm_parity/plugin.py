@@ -6,25 +6,27 @@ once for each selected cell of that family. Without such tests the plugin does n
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.outcomes import Failed
 
+from vllm_parity.chosen import RUN, cell_of, chosen_cells, give_up, loaded, machine_of
 from vllm_parity.errors import ConfigError, ParityError
-from vllm_parity.matrix import Family, Models, select
-from vllm_parity.matrix.options import add_selection_options, read_axis, read_selection
+from vllm_parity.live import LiveLine
+from vllm_parity.matrix import Family
+from vllm_parity.matrix.options import add_selection_options, read_selection
+from vllm_parity.workers import share_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from vllm_parity.families import Config
     from vllm_parity.matrix import Cell
-    from vllm_parity.session import Judged, Session
+    from vllm_parity.session import Session
 
-_CELLS: pytest.StashKey[tuple[Cell, ...]] = pytest.StashKey()
-_CONFIG: pytest.StashKey[Config] = pytest.StashKey()
+pytest_plugins = ("vllm_parity.workers",)
+
 _ERROR: pytest.StashKey[ParityError] = pytest.StashKey()
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
@@ -58,7 +60,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     try:
         family = _family(mark, metafunc.definition.nodeid)
-        cells = [cell for cell in _selected(metafunc.config) if cell.family is family]
+        cells = [cell for cell in chosen_cells(metafunc.config) if cell.family is family]
     except ParityError as error:
         metafunc.config.stash[_ERROR] = error
         cells = []
@@ -66,42 +68,48 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out the tests of families of which no cell was selected."""
+    """Take out the tests of families of which no cell was selected; have starts retried."""
     if _ERROR in config.stash:
-        _give_up(config.stash[_ERROR])
-    idle = [item for item in items if _cell(item) is None and item.get_closest_marker("parity")]
+        give_up(config, config.stash[_ERROR])
+    idle = [item for item in items if cell_of(item) is None and item.get_closest_marker("parity")]
     if idle:
         config.hook.pytest_deselected(items=idle)
         items[:] = [item for item in items if item not in idle]
+    if _retries(config):
+        for item in items:
+            if cell_of(item) is not None:
+                # The first mark counts, before any other and before --reruns.
+                only = [f"^{StartFailed.__name__}:"]
+                item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=only), append=False)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Open the run as soon as it is known what it holds."""
     config = session.config
-    cells = [cell for cell in map(_cell, session.items) if cell is not None]
+    cells = [cell for cell in map(cell_of, session.items) if cell is not None]
     if not cells or config.option.collectonly:
         return
     from vllm_parity.session import Session
 
     live = LiveLine(config)
     try:
-        run = Session(
-            config.stash[_CONFIG],
+        config.stash[_SESSION] = config.stash[RUN] = Session(
+            loaded(config),
             cells,
+            share=share_of(config),
             missing=_missing(config, cells),
             results=config.option.results,
             server_port=config.option.server_port,
             stage=live.stage,
         )
-        config.stash[_SESSION] = run
-        config.pluginmanager.register(live, "vllm-parity-live")
     except ParityError as error:
-        _give_up(error)
+        give_up(config, error)
+    config.pluginmanager.register(live, "vllm-parity-live")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End all processes; the exit code is that of the worst outcome."""
-    run = session.config.stash.get(_SESSION, None)
+    run = session.config.stash.get(RUN, None)
     if run is None:
         return
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
@@ -110,14 +118,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     except ParityError as error:
         # Where the run was given up already, one message is enough.
         if ended:
-            _give_up(error)
+            give_up(session.config, error)
     if ended and run.judged:
         session.exitstatus = run.exit_code or session.exitstatus
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table."""
-    run = terminalreporter.config.stash.get(_SESSION, None)
+    run = terminalreporter.config.stash.get(RUN, None)
     if run is None or not run.judged:
         return
     from vllm_parity.report.terminal import summary
@@ -130,14 +138,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def parity(request: pytest.FixtureRequest) -> Parity:
     """Run cells of the matrix on warm engines; see :class:`Parity`."""
-    return Parity(request.config.stash[_SESSION])
+    return Parity(request)
+
+
+class StartFailed(Failed):
+    """An engine or server did not start: the one failure that pytest-rerunfailures tries again."""
 
 
 class Parity:
     """What a test does with a cell."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._config = request.config
+        self._session = request.config.stash[_SESSION]
+        self._properties = request.node.user_properties
 
     def check(self, cell: Cell) -> None:
         """Run a cell, record and judge it; fail unless its outcome is `pass`."""
@@ -147,78 +161,28 @@ class Parity:
         try:
             judged = self._session.run(cell)
         except ParityError as error:
-            _give_up(error)
+            give_up(self._config, error)
+        # By these the controller of pytest-xdist finds it.
+        self._properties.append(("parity_record", judged.path.name))
+        self._properties.append(("parity_seconds", f"{judged.seconds:.3f}"))
         if judged.outcome.is_green:
             return
         if judged.observation.not_run:
             pytest.skip(f"not run: {judged.observation.not_run}")
-        pytest.fail(explain_outcome(judged), pytrace=False)
+        text = explain_outcome(judged)
+        if not judged.not_started:
+            pytest.fail(text, pytrace=False)
+        if not _retries(self._config):
+            text += f"\nIt was not tried again: {_NO_RETRY}."
+        raise StartFailed(text, pytrace=False)
 
 
-class LiveLine:
-    """A line a cell that grows while the cell runs, in place of pytest's dots."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        self._reporter: pytest.TerminalReporter | None = reporter
-        self._capture = config.pluginmanager.get_plugin("capturemanager")
-        self._stages: list[str] = []
-        if reporter is not None:
-            reporter.showfspath = False
-            reporter._show_progress_info = False
-
-    def stage(self, words: str) -> None:
-        """Add what the cell waits for now."""
-        if words not in self._stages:
-            self._write((", " if self._stages else "") + words)
-            self._stages.append(words)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
-        """Begin a line, let the test run, and end the line with its verdict."""
-        cell = _cell(item)
-        if cell is None:
-            return (yield)
-        self._stages.clear()
-        self._write(f"{cell.id:<62} ")
-        try:
-            return (yield)
-        finally:
-            self._write(": " + _verdict_words(item.config.stash[_SESSION].judged, cell) + "\n")
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Keep pytest's own letters out of the line; what failed still counts as failed."""
-        if "parity" not in report.keywords:
-            return None
-        if report.failed:
-            return "failed", "", "FAILED"
-        if report.skipped:
-            return "skipped", "", "SKIPPED"
-        return "passed" if report.when == "call" else "", "", ""
-
-    def _write(self, text: str) -> None:
-        if self._reporter is None:
-            return
-        # What a test prints is captured; this line is not the test's.
-        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
-            self._reporter.write(text, flush=True)
+_NO_RETRY = "that takes pytest-rerunfailures, without --pdb"
 
 
-def _verdict_words(judged: list[Judged], cell: Cell) -> str:
-    if not judged or judged[-1].cell is not cell:
-        return "not judged"
-    return f"{judged[-1].outcome.words}, {judged[-1].seconds:.1f} s"
-
-
-def _selected(config: pytest.Config) -> tuple[Cell, ...]:
-    if _CELLS not in config.stash:
-        from vllm_parity.families import load_config
-
-        option = config.option
-        models = read_axis("--models", option.models, Models)
-        config.stash[_CONFIG] = load_config(option.matrix, models, option.waivers)
-        config.stash[_CELLS] = select(config.stash[_CONFIG].matrix, read_selection(option))
-    return config.stash[_CELLS]
+def _retries(config: pytest.Config) -> bool:
+    """Return whether pytest-rerunfailures is here; it refuses --pdb."""
+    return config.pluginmanager.hasplugin("rerunfailures") and not config.option.usepdb
 
 
 def _missing(config: pytest.Config, cells: Sequence[Cell]) -> dict[Cell, str]:
@@ -231,13 +195,11 @@ def _missing(config: pytest.Config, cells: Sequence[Cell]) -> dict[Cell, str]:
     from vllm_parity.doctor import refuse_named
     from vllm_parity.found import find_vllm
     from vllm_parity.gate import Gate
-    from vllm_parity.hardware import load_machine, probe_machine
 
-    loaded, record = config.stash[_CONFIG], config.option.machine
     gate = Gate(
-        matrix=loaded.matrix,
-        platforms=loaded.platforms,
-        machine=load_machine(record) if record else probe_machine(),
+        matrix=loaded(config).matrix,
+        platforms=loaded(config).platforms,
+        machine=machine_of(config),
         vllm=find_vllm(),
     )
     found = gate.sort(cells)
@@ -254,17 +216,3 @@ def _family(mark: pytest.Mark, where: str) -> Family:
         msg = f"{where}: the mark parity({given}) must be parity(family=NAME), of {allowed}"
         raise ConfigError(msg)
     return Family(family)
-
-
-def _cell(item: pytest.Item) -> Cell | None:
-    """Return the cell that a test runs; others may have a parameter of that name as well."""
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or item.get_closest_marker("parity") is None:
-        return None
-    cell: Cell | None = callspec.params.get("cell")
-    return cell
-
-
-def _give_up(error: ParityError) -> None:
-    """End pytest with one message and the error's own exit code."""
-    pytest.exit(f"vllm-parity: {error}", returncode=error.exit_code)

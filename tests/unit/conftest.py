@@ -24,6 +24,6 @@ settings.load_profile("patient")
 def fake_vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Have child processes import the fake vLLM; return the file that asks it for a fault."""
     fault = tmp_path / "fault"
-    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+    monkeypatch.setenv("PYTHONPATH", str(FAKES), prepend=os.pathsep)
     monkeypatch.setenv("FAKE_VLLM_FAULT", str(fault))
     return fault

@@ -17,6 +17,7 @@ _LIBRARIES = re.compile(
 _PRIVATE = re.compile(
     r"PATH|DIR|ROOT|HOME|FILE|PORT|HOST|IP$|ADDR|URL|ENDPOINT|KEY|TOKEN|SECRET|PASS"
     r"|_PARITY_"
+    r"|VISIBLE_DEVICES"  # which of equal GPUs it is, is no setting
 )
 _RECORDED = "PARITY_RECORDED"
 

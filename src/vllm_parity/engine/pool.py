@@ -13,7 +13,7 @@ from vllm_parity.engine.host import Host
 from vllm_parity.engine.offline import OfflineEngine
 from vllm_parity.engine.readback import unmet
 from vllm_parity.engine.server import Server, free_port
-from vllm_parity.errors import EngineError, Failure
+from vllm_parity.errors import ConfigError, EngineError, Failure, StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Settings = dict[str, Any]
 Variables = dict[str, str]
 
 
-def key_of(*parts: Mapping[str, Any]) -> str:
+def key_of(*parts: Mapping[str, Any] | str) -> str:
     """Return the same text for equal settings, whatever their order."""
     return json.dumps(parts, sort_keys=True)
 
@@ -31,16 +31,17 @@ def key_of(*parts: Mapping[str, Any]) -> str:
 class Pool:
     """Engines by environment and settings, servers likewise.
 
-    An engine that refuses to start is tried once more in a fresh host, a server that ends before it
-    answers on another port; then no more: cells that ask for it again get the same error at once.
-    A host that dies is an error of the cell that it dies on. `started` counts processes and
-    engines; `incidents` says why one was started more than once.
+    What does not start is a `StartError` the first time: whoever asks again gets a fresh host, or
+    a server on another port. The second time is the last: it is an `EngineError`, and so is every
+    later wish for the same, at once. A host that dies is an error of the cell that it dies on.
+    `started` counts processes and engines; `incidents` says why one was started more than once.
 
     Args:
         logs: the folder for the log of each process.
         resolve: turns settings, in which a model is a name, into those for vLLM.
         stage: told in a few words what a caller waits for.
         server_port: the first server's port, the next for the next; 0 for any free ones.
+        name: what the names of logs begin with, where several pools share the folder.
 
     """
 
@@ -51,15 +52,18 @@ class Pool:
         resolve: Callable[[Settings], Settings],
         stage: Callable[[str], None] = lambda _: None,
         server_port: int = 0,
+        name: str = "",
     ) -> None:
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.stage = stage
         self._logs = logs
+        self._prefix = f"{name}-" if name else ""
         self._resolve = resolve
         self._ports = itertools.count(server_port) if server_port else itertools.repeat(0)
         self._hosts: dict[str, Host] = {}
         self._engines: dict[tuple[Host, str], OfflineEngine] = {}
+        self._unstarted: set[str] = set()
         self._failed: dict[str, EngineError] = {}
         self._servers: dict[str, Future[Server]] = {}
         self._booted: list[Server] = []
@@ -72,36 +76,26 @@ class Pool:
         """Return the engine with these settings, starting it, and its host, where there is none.
 
         Raises:
-            EngineError: where it does not start, or time is up.
+            StartError: where it does not start, for the first time.
+            EngineError: where it did not the second time, or runs with another setting.
 
         """
-        key = key_of(variables, settings)
+        key = key_of("engine", variables, settings)
         if key in self._failed:
             raise self._failed[key]
         host = self._host(variables, deadline)
-        if (host, key) in self._engines:
-            return self._engines[host, key]
-        try:
-            engine = self._start(host, variables, settings)
-        except EngineError as error:
-            if error.kind is not Failure.REFUSED:
-                raise
-            # What a failed start leaves behind in its process nobody knows.
-            host.close(f"an engine did not start in it: {error.headline}")
-            host = self._host(variables, deadline)
+        if (host, key) not in self._engines:
             try:
-                engine = self._start(host, variables, settings)
-            except EngineError as second:
-                host.close(f"an engine did not start in it: {second.headline}")
-                if second.kind is Failure.REFUSED:
-                    self._failed[key] = second
-                raise
-        self._engines[host, key] = engine
-        return engine
+                self._engines[host, key] = self._start(host, variables, settings)
+            except StartError as error:
+                # What a failed start leaves behind in its process nobody knows.
+                host.close("an engine did not start in it")
+                raise self._not_started(key, "an engine", error) from None
+        return self._engines[host, key]
 
     def boot(self, variables: Variables, settings: Settings) -> None:
         """Start a server in the background, unless there is one with these settings."""
-        key = key_of(variables, settings)
+        key = key_of("server", variables, settings)
         known = self._servers.get(key)
         if known is not None and known.done() and known.exception() is None:
             status = known.result().process.exit_status()
@@ -115,14 +109,22 @@ class Pool:
         """Return the server with these settings, once it answers.
 
         Raises:
-            EngineError: where it does not start.
+            StartError: where it does not start, for the first time.
+            EngineError: where it did not the second time, or runs with another setting.
 
         """
+        key = key_of("server", variables, settings)
+        if key in self._failed:
+            raise self._failed[key]
         self.boot(variables, settings)
-        future = self._servers[key_of(variables, settings)]
+        future = self._servers[key]
         if not future.done():
             self.stage("waiting for the server")
-        return future.result()
+        try:
+            return future.result()
+        except StartError as error:
+            del self._servers[key]
+            raise self._not_started(key, "a server", error) from None
 
     def close(self) -> None:
         """End all processes, those that still boot as well."""
@@ -135,6 +137,15 @@ class Pool:
             server.close()
         self._boots.shutdown(wait=True)
 
+    def _not_started(self, key: str, what: str, error: StartError) -> EngineError:
+        """Record that something did not start; return what to raise for it."""
+        self.incidents.append(f"{what} did not start: {error.headline}")
+        if key not in self._unstarted:
+            self._unstarted.add(key)
+            return error
+        self._failed[key] = EngineError(str(error), kind=error.kind)
+        return self._failed[key]
+
     def _host(self, variables: Variables, deadline: float) -> Host:
         environment = key_of(variables)
         host = self._hosts.get(environment)
@@ -143,7 +154,7 @@ class Pool:
                 self.incidents.append(f"a host was replaced: {host.failure}")
             self.started["hosts"] += 1
             self.stage("starting a host")
-            log = self._logs / f"host-{self.started['hosts']}.log"
+            log = self._logs / f"{self._prefix}host-{self.started['hosts']}.log"
             host = self._hosts[environment] = Host(variables=variables, log=log)
         host.deadline = deadline
         return host
@@ -152,32 +163,34 @@ class Pool:
         self.started["engines"] += 1
         self.stage("starting an engine")
         name = key_of(settings)
-        described = host.ask("start", key=name, settings=self._resolve(settings))
+        resolved = self._resolve(settings)
+        try:
+            described = host.ask("start", key=name, settings=resolved)
+        except EngineError as error:
+            raise StartError(str(error), kind=error.kind) from None
         engine = OfflineEngine(host, name, described)
         _check(variables, settings, engine.knobs)
         return engine
 
     def _boot(self, variables: Variables, settings: Settings) -> Server:
-        try:
-            return self._boot_once(variables, settings)
-        except EngineError as first:
-            if first.kind is not Failure.DIED:
-                raise
-            self.incidents.append(f"a server was tried again: {first.headline}")
-            return self._boot_once(variables, settings)
-
-    def _boot_once(self, variables: Variables, settings: Settings) -> Server:
         resolved = self._resolve(settings)
         with self._booting:
             if self._closed:
                 msg = "the run is over"
                 raise EngineError(msg, kind=Failure.DIED)
             self.started["servers"] += 1
-            log = self._logs / f"server-{self.started['servers']}.log"
-            port = free_port(next(self._ports))
+            log = self._logs / f"{self._prefix}server-{self.started['servers']}.log"
+            try:
+                port = free_port(next(self._ports))
+            except ConfigError as error:
+                raise StartError(str(error), kind=Failure.REFUSED) from None
             server = Server(resolved, variables=variables, log=log, port=port)
             self._booted.append(server)
-        server.wait_until_ready()
+        try:
+            server.wait_until_ready()
+        except EngineError as error:
+            server.close()
+            raise StartError(str(error), kind=error.kind) from None
         _check(variables, settings, server.knobs)
         return server
 

@@ -9,7 +9,7 @@ from vllm_parity.matrix import Platform
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
-    from vllm_parity.session import Judged
+    from vllm_parity.ledger import Judged
 
 
 def explain_outcome(judged: Judged) -> str:

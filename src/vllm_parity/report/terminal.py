@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vllm_parity.judge import Judgement
-    from vllm_parity.session import Judged, Session
+    from vllm_parity.ledger import Judged, Ledger
 
 _STYLES = {Verdict.NOT_RUN: "yellow", Verdict.UNVERIFIED: "yellow"}
 
@@ -24,8 +24,8 @@ _COLUMN = 34
 """The width that a verdict's words may take in the table."""
 
 
-def summary(session: Session, *, width: int, color: bool) -> str:
-    """Return the table of a session and the lines under it."""
+def summary(run: Ledger, *, width: int, color: bool) -> str:
+    """Return the table of a run and the lines under it."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=max(width, 132), force_terminal=color, no_color=not color)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -33,13 +33,13 @@ def summary(session: Session, *, width: int, color: bool) -> str:
     table.add_column("verdict", no_wrap=True)
     for name in ("positions", "worst abs", "ulp", "headroom", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
-    for judged in session.judged:
+    for judged in run.judged:
         table.add_row(*_row(judged))
     console.print(table)
-    for line in _notes(session):
+    for line in _notes(run):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
-    console.print(_counts(session), highlight=False, soft_wrap=True)
-    console.print(f"records: {session.results.folder}", highlight=False, soft_wrap=True)
+    console.print(_counts(run), highlight=False, soft_wrap=True)
+    console.print(f"records: {run.results.folder}", highlight=False, soft_wrap=True)
     return buffer.getvalue()
 
 
@@ -61,13 +61,16 @@ def _short(judged: Judged) -> str:
     return words if len(words) <= _COLUMN else f"{judged.outcome.verdict} (see below)"
 
 
-def _notes(session: Session) -> Iterator[str]:
+def _notes(run: Ledger) -> Iterator[str]:
     """Return what is to be said of cells besides their rows."""
-    for judged in session.judged:
+    for judged in run.judged:
         if judged.observation.not_run:
             yield f"not run: {judged.cell.id}: {judged.observation.not_run}"
         elif len(judged.outcome.words) > _COLUMN:
             yield f"{judged.outcome.verdict}: {judged.cell.id}: {judged.outcome.note}"
+        if judged.attempts > 1:
+            kept = run.results.meta / "attempts" / f"{judged.cell.id}-1.json"
+            yield f"tried {judged.attempts} times: {judged.cell.id}: first attempt in {kept}"
 
 
 def _worst(judgement: Judgement) -> tuple[str, str, str]:
@@ -80,8 +83,8 @@ def _worst(judgement: Judgement) -> tuple[str, str, str]:
     return f"{worst.abs:.2g}", str(worst.ulp), headroom
 
 
-def _counts(session: Session) -> str:
-    started, distinct = session.pool.started, session.distinct()
+def _counts(run: Ledger) -> str:
+    started, distinct = run.started, run.distinct
     parts = [
         f"{started[name]} {name} for {count} distinct {what}"
         for (name, count), what in zip(
@@ -89,9 +92,9 @@ def _counts(session: Session) -> str:
         )
     ]
     lines = ["started: " + ", ".join(parts)]
-    lines += [f"  because {incident.splitlines()[0]}" for incident in session.pool.incidents]
-    greens = sum(judged.outcome.is_green for judged in session.judged)
-    lines.append(f"{greens} of {len(session.judged)} cells green; worst: {session.worst}")
-    if stale := sum(judged.outcome.stale_waiver for judged in session.judged):
+    lines += [f"  because {incident.splitlines()[0]}" for incident in run.incidents]
+    greens = sum(judged.outcome.is_green for judged in run.judged)
+    lines.append(f"{greens} of {len(run.judged)} cells green; worst: {run.worst}")
+    if stale := sum(judged.outcome.stale_waiver for judged in run.judged):
         lines.append(f"{stale} waivers are stale; see above")
     return "\n".join(lines)

@@ -1,0 +1,165 @@
+"""pytest-xdist: each worker has a GPU of its own, and the controller makes one run of all.
+
+The controller collects nothing. It gives each worker a device and the run's folder, keeps cells
+with the same engine settings on one worker, reads what the workers recorded and judges it again,
+so that its table, exit code and summary are those of a run without workers. Where no option
+chooses cells all this stays out of the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vllm_parity.chosen import (
+    GIVEN_UP,
+    RUN,
+    cell_of,
+    chosen_cells,
+    give_up,
+    is_chosen,
+    loaded,
+    machine_of,
+)
+from vllm_parity.errors import ConfigError, ParityError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vllm_parity.session import Share
+
+_INPUT = "vllm_parity"
+_GROUP = re.compile(r"@[^\]]*parity-[0-9a-f]{8}[^\]]*$")
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With ``-n auto``: as many workers as there are GPUs for the chosen cells."""
+    if not is_chosen(config) or "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    from vllm_parity.devices import most_workers
+
+    try:
+        return most_workers(chosen_cells(config), machine_of(config))
+    except ParityError:
+        # It comes again, where pytest can end with its message.
+        return 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
+    """On the controller, before any worker starts: refuse too many, or take the run over."""
+    if not is_chosen(config):
+        return
+    from vllm_parity.controller import Controller
+    from vllm_parity.devices import devices_for
+
+    try:
+        if config.option.dist not in {"load", "loadgroup"}:
+            msg = (
+                f"--dist {config.option.dist}: cells with the same engine settings stay on one"
+                " worker, which --dist loadgroup does; leave --dist out"
+            )
+            raise ConfigError(msg)
+        cells = chosen_cells(config)
+        devices = devices_for(cells, machine_of(config), len(specs))
+    except ParityError as error:
+        give_up(config, error)
+    config.option.dist = "loadgroup"
+    config.pluginmanager.register(Controller(config, cells, devices), "vllm-parity-controller")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """On a worker: see the GPU of its own alone, and put groups into the ids of tests."""
+    given = _given(config)
+    if given is not None:
+        os.environ.update(given["variables"])
+        config.option.loadgroup = True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a worker, before pytest-xdist reads it: mark each cell with the group of its engine."""
+    if _given(config) is None:
+        return
+    from vllm_parity.engine.pool import key_of
+    from vllm_parity.families import make_plan
+
+    for item in items:
+        cell = cell_of(item)
+        if cell is None:
+            continue
+        try:
+            plan = make_plan(cell, loaded(config))
+        except ParityError as error:
+            give_up(config, error)
+        key = key_of(plan.variables, plan.reference.engine)
+        group = f"parity-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On a worker: tell the controller what was started."""
+    run = session.config.stash.get(RUN, None)
+    if run is not None and _given(session.config) is not None:
+        session.config.workeroutput[_INPUT] = {  # type: ignore[attr-defined]
+            "started": dict(run.started),
+            "incidents": list(run.incidents),
+        }
+
+
+def share_of(config: pytest.Config) -> Share | None:
+    """Return what this worker has of the run; None where there are no workers.
+
+    Raises:
+        ConfigError: where there are, and the controller could not know that there are cells.
+
+    """
+    from vllm_parity.session import Share
+
+    if not hasattr(config, "workerinput"):
+        return None
+    given = _given(config)
+    if given is None:
+        msg = (
+            "pytest-xdist: nothing says which cells, and so how many GPUs they need; choose some,"
+            " such as with --platform, or leave -n out"
+        )
+        raise ConfigError(msg)
+    name = config.workerinput["workerid"]
+    return Share(run_id=given["run_id"], name=name, number=given["number"])
+
+
+def give(node: Any, *, run_id: str, number: int, variables: dict[str, str]) -> None:  # noqa: ANN401
+    """On the controller: hand a worker what :func:`share_of` returns there, and its variables."""
+    node.workerinput[_INPUT] = {"run_id": run_id, "number": number, "variables": variables}
+
+
+def given_back(node: Any) -> dict[str, Any]:  # noqa: ANN401 - xdist's WorkerController
+    """On the controller: return what a worker started; nothing where it crashed."""
+    output = getattr(node, "workeroutput", {})
+    if GIVEN_UP in output:
+        message, code = output[GIVEN_UP]
+        pytest.exit(f"vllm-parity: {message}", returncode=code)
+    told: dict[str, Any] = output.get(_INPUT, {})
+    return told
+
+
+def without_group(nodeid: str) -> str:
+    """Return the id of a test as it is without workers.
+
+    >>> without_group("tests/t.py::test_it[cpu-x]@parity-0123abcd")
+    'tests/t.py::test_it[cpu-x]'
+    """
+    return _GROUP.sub("", nodeid)
+
+
+def _given(config: pytest.Config) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = getattr(config, "workerinput", {}).get(_INPUT)
+    return found
