@@ -8,7 +8,7 @@ import re
 import pytest
 
 from vllm_parity import errors
-from vllm_parity.errors import EngineError, Failure, ParityError
+from vllm_parity.errors import EngineError, Failure, HardwareError, ParityError
 from vllm_parity.verdict import Verdict
 
 
@@ -24,7 +24,7 @@ def test_docstring_lists_every_cause_with_its_exit_code() -> None:
 def test_bad_input_is_2_and_the_others_have_codes_of_their_own() -> None:
     codes = {one: one.exit_code for one in causes()}
     own = {one: code for one, code in codes.items() if code != 2}
-    assert own == {EngineError: 7}
+    assert own == {EngineError: 7, HardwareError: 4}
     assert ParityError.exit_code == 2
 
 

@@ -59,6 +59,7 @@ def chosen(platform: Platform, model: str, method: Method | None = None) -> Cell
     ("machine", "platform"),
     [
         ("h100", Platform.CUDA),
+        ("h200", Platform.CUDA),
         ("rtx4090", Platform.CUDA),
         ("mig-18gb", Platform.CUDA),
         ("mi300x", Platform.ROCM),
