@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 from vllm_parity.chosen import RUN, give_up, loaded
+from vllm_parity.engine.pool import key_of
 from vllm_parity.errors import ParityError
 from vllm_parity.families import make_plan
 from vllm_parity.ledger import Ledger, count_distinct
@@ -15,10 +17,10 @@ from vllm_parity.live import LiveLine, verdict_words, was_rerun
 from vllm_parity.observation import load_observation
 from vllm_parity.observe import lost
 from vllm_parity.results import Results, new_run_id
-from vllm_parity.workers import give, given_back, without_group
+from vllm_parity.workers import give, given_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vllm_parity.matrix import Cell
 
@@ -46,7 +48,6 @@ class Controller:
         number = self._numbers[node.gateway.id] = self._free.pop(0)
         give(node, run_id=self._run_id, number=number, variables=self._devices[number])
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:  # noqa: ANN401
         """Take the device back, and add up what the worker started."""
         if (number := self._numbers.pop(node.gateway.id, None)) is not None:
@@ -64,14 +65,14 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> CellScheduling:  # noqa: ANN401
         """Keep cells with the same engine settings on one worker."""
-        return CellScheduling(config, log)
+        return CellScheduling(config, log, self._group)
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """Open the run as soon as it is known what it holds."""
-        grouped = [without_group(one) for one in ids if one != without_group(one)]
-        if not grouped or RUN in self._config.stash:
+        cells = [cell for cell in map(self._find, ids) if cell is not None]
+        if not cells or RUN in self._config.stash:
             return
-        self._expected = [cell for cell in map(self._find, grouped) if cell is not None]
+        self._expected = cells
         try:
             results = Results(self._config.option.results, run_id=self._run_id)
         except ParityError as error:
@@ -82,7 +83,6 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Enter what a worker recorded, and print its line."""
-        report.nodeid = without_group(report.nodeid)
         records = [value for name, value in report.user_properties if name == RECORD]
         if report.when != "call" or was_rerun(report) or not records:
             return
@@ -97,7 +97,7 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         """Record a cell whose worker crashed as an error."""
-        cell = self._find(without_group(crashitem))
+        cell = self._find(crashitem)
         if cell is None:
             return
         name = report.node.gateway.id
@@ -133,9 +133,17 @@ class Controller:
         words = verdict_words(self._config.stash[RUN].find(cell))
         self._live.write(f"{worker:<4} {cell.id:<62} {words}\n")
 
+    def _group(self, nodeid: str) -> str | None:
+        """Return what is the same for tests of cells with the same engine settings."""
+        cell = self._find(nodeid)
+        if cell is None:
+            return None
+        plan = make_plan(cell, loaded(self._config))
+        return key_of(plan.variables, plan.reference.engine)
+
     def _find(self, nodeid: str) -> Cell | None:
         """Return the cell of a test; where it has other parameters as well, the longest fits."""
-        parameters = nodeid.partition("[")[2].removesuffix("]")
+        parameters = nodeid.partition("[")[2].rpartition("]")[0]
         if parameters in self._cells:
             return self._cells[parameters]
         fitting = [name for name in self._cells if f"-{name}-" in f"-{parameters}-"]
@@ -143,7 +151,22 @@ class Controller:
 
 
 class CellScheduling(LoadGroupScheduling):  # type: ignore[misc]
-    """As ``--dist loadgroup``, but a test whose worker crashed is not run once more."""
+    """As ``--dist loadgroup``, with groups by a function in place of marks.
+
+    A test whose worker crashed is not run once more.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        log: Any,  # noqa: ANN401 - of xdist's own kind
+        group: Callable[[str], str | None],
+    ) -> None:
+        super().__init__(config, log)
+        self._group = functools.cache(group)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._group(nodeid) or str(super()._split_scope(nodeid))
 
     def remove_node(self, node: Any) -> str | None:  # noqa: ANN401 - xdist's WorkerController
         """Take a worker out; return the test that it was running."""

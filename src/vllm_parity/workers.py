@@ -8,9 +8,7 @@ chooses cells all this stays out of the way.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +16,9 @@ import pytest
 from vllm_parity.chosen import (
     GIVEN_UP,
     RUN,
-    cell_of,
     chosen_cells,
     give_up,
     is_chosen,
-    loaded,
     machine_of,
 )
 from vllm_parity.errors import ConfigError, ParityError
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from vllm_parity.session import Share
 
 _INPUT = "vllm_parity"
-_GROUP = re.compile(r"@[^\]]*parity-[0-9a-f]{8}[^\]]*$")
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -50,7 +45,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return 1
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
     """On the controller, before any worker starts: refuse too many, or take the run over."""
     if not is_chosen(config):
@@ -62,45 +57,31 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
         if config.option.dist not in {"load", "loadgroup"}:
             msg = (
                 f"--dist {config.option.dist}: cells with the same engine settings stay on one"
-                " worker, which --dist loadgroup does; leave --dist out"
+                " worker, and each cell runs once; leave --dist out"
             )
             raise ConfigError(msg)
         cells = chosen_cells(config)
         devices = devices_for(cells, machine_of(config), len(specs))
     except ParityError as error:
         give_up(config, error)
-    config.option.dist = "loadgroup"
     config.pluginmanager.register(Controller(config, cells, devices), "vllm-parity-controller")
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - xdist's WorkerController
+    """On the controller: give up as a worker did."""
+    output = getattr(node, "workeroutput", {})
+    if GIVEN_UP in output:
+        message, code = output[GIVEN_UP]
+        pytest.exit(f"vllm-parity: {message}", returncode=code)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """On a worker: see the GPU of its own alone, and put groups into the ids of tests."""
+    """On a worker: see the GPU of its own alone."""
     given = _given(config)
     if given is not None:
         os.environ.update(given["variables"])
-        config.option.loadgroup = True
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a worker, before pytest-xdist reads it: mark each cell with the group of its engine."""
-    if _given(config) is None:
-        return
-    from vllm_parity.engine.pool import key_of
-    from vllm_parity.families import make_plan
-
-    for item in items:
-        cell = cell_of(item)
-        if cell is None:
-            continue
-        try:
-            plan = make_plan(cell, loaded(config))
-        except ParityError as error:
-            give_up(config, error)
-        key = key_of(plan.variables, plan.reference.engine)
-        group = f"parity-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(trylast=True)
@@ -143,21 +124,8 @@ def give(node: Any, *, run_id: str, number: int, variables: dict[str, str]) -> N
 
 def given_back(node: Any) -> dict[str, Any]:  # noqa: ANN401 - xdist's WorkerController
     """On the controller: return what a worker started; nothing where it crashed."""
-    output = getattr(node, "workeroutput", {})
-    if GIVEN_UP in output:
-        message, code = output[GIVEN_UP]
-        pytest.exit(f"vllm-parity: {message}", returncode=code)
-    told: dict[str, Any] = output.get(_INPUT, {})
+    told: dict[str, Any] = getattr(node, "workeroutput", {}).get(_INPUT, {})
     return told
-
-
-def without_group(nodeid: str) -> str:
-    """Return the id of a test as it is without workers.
-
-    >>> without_group("tests/t.py::test_it[cpu-x]@parity-0123abcd")
-    'tests/t.py::test_it[cpu-x]'
-    """
-    return _GROUP.sub("", nodeid)
 
 
 def _given(config: pytest.Config) -> dict[str, Any] | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,37 +21,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 TEXT = "cpu-batch_invariance-text-eager-apc_off"
-
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def command(
-    fake_vllm: Path, tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[str]]:
-    assert not fake_vllm.exists()
-    monkeypatch.setenv("VLLM_PARITY_CACHE", str(models))
-    for name in [name for name in os.environ if name.startswith(("OMP_", "VLLM_U", "PYTEST_"))]:
-        monkeypatch.delenv(name)
-
-    def build(*arguments: str) -> list[str]:
-        results = str(tmp_path / "results")
-        return [sys.executable, "-m", "pytest", "tests/parity", "--results", results, *arguments]
-
-    return build
-
-
-@pytest.fixture
-def run(command: Callable[..., list[str]]) -> Run:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
-        )
-
-    return run
 
 
 def observations(tmp_path: Path) -> dict[str, str]:

@@ -55,7 +55,9 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
         key: settings.get(key)
         for key in ("seed", "max_model_len", "max_logprobs", "logprobs_mode", "enforce_eager")
     }
-    model["multimodal_config"] = {"mm_processor_cache_gb": settings.get("mm_processor_cache_gb")}
+    model["multimodal_config"] = {
+        key: settings.get(key) for key in ("mm_processor_cache_gb", "mm_encoder_attn_backend")
+    }
     return {
         "config": {
             "model_config": model,
@@ -64,7 +66,12 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
             },
             "scheduler_config": {
                 key: settings.get(key)
-                for key in ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill")
+                for key in (
+                    "async_scheduling",
+                    "max_num_seqs",
+                    "max_num_batched_tokens",
+                    "enable_chunked_prefill",
+                )
             },
             "parallel_config": {
                 "distributed_executor_backend": settings.get("distributed_executor_backend")
@@ -72,11 +79,14 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
             "compilation_config": {"mode": 0 if settings.get("enforce_eager") else 2},
             "speculative_config": settings.get("speculative_config"),
         },
-        "environment": {"vllm": __version__},
+        "environment": {
+            "vllm": __version__,
+            "gpu": os.environ.get("CUDA_VISIBLE_DEVICES", "any"),
+        },
         "variables": visible_variables(),
         "witness": {"compiled_graphs": 0 if settings.get("enforce_eager") else 1},
         "model_runner": "FakeRunner",
-        "attention_backend": "FAKE_ATTN",
+        "attention_backend": settings.get("attention_backend", "FAKE_ATTN"),
     }
 
 

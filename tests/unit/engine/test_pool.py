@@ -1,4 +1,4 @@
-"""A pool starts each process and engine once, tries again once, and says why it did."""
+"""A pool starts each process and engine once, lets be tried again once, and says why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from vllm_parity.engine.pool import Pool
 from vllm_parity.engine.request import Request
 from vllm_parity.engine.server import free_port
-from vllm_parity.errors import ConfigError, EngineError, Failure
+from vllm_parity.errors import ConfigError, EngineError, Failure, StartError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,42 +66,48 @@ def test_dead_host_is_replaced_and_its_engines_with_it(pool: Pool) -> None:
     assert "killed by SIGKILL" in incident
 
 
-def test_start_that_is_refused_once_is_tried_again_in_a_fresh_host(
-    pool: Pool, fake_vllm: Path
+@pytest.mark.parametrize(
+    ("fault", "message", "kind"),
+    [
+        ("refuse", "ValueError: fake fault in start", Failure.REFUSED),
+        ("die", "killed by SIGKILL during 'start'", Failure.DIED),
+        ("hang", "'start' did not finish in the time limit", Failure.TIMEOUT),
+    ],
+)
+def test_start_that_fails_once_may_be_tried_again_in_a_fresh_host(
+    pool: Pool, fake_vllm: Path, fault: str, message: str, kind: Failure
 ) -> None:
-    fake_vllm.write_text("start 1 refuse")
+    fake_vllm.write_text(f"start 1 {fault}")
+    with pytest.raises(StartError, match=message) as caught:
+        pool.engine({}, SETTINGS, deadline=time.monotonic() + (1 if fault == "hang" else 20))
+    assert caught.value.kind is kind
     assert pool.engine({}, SETTINGS, deadline=soon()).generate([REQUEST], together=True).outputs
     assert pool.started == {"hosts": 2, "engines": 2}
-    assert "a host was replaced: an engine did not start in it" in pool.incidents[0]
-
-
-def test_host_that_dies_at_a_start_is_an_error_and_the_next_one_is_fresh(
-    pool: Pool, fake_vllm: Path
-) -> None:
-    fake_vllm.write_text("start 1 die")
-    with pytest.raises(EngineError, match="killed by SIGKILL during 'start'"):
-        pool.engine({}, SETTINGS, deadline=soon())
-    assert pool.engine({}, SETTINGS, deadline=soon()).generate([REQUEST], together=True).outputs
-    assert pool.started == {"hosts": 2, "engines": 2}
+    first, second = pool.incidents
+    assert first.startswith("an engine did not start: ")
+    assert second.startswith("a host was replaced: ")
 
 
 def test_start_that_fails_twice_is_not_tried_a_third_time(pool: Pool, fake_vllm: Path) -> None:
     fake_vllm.write_text("start 1 refuse always")
-    with pytest.raises(EngineError) as first:
+    with pytest.raises(StartError):
         pool.engine({}, SETTINGS, deadline=soon())
-    with pytest.raises(EngineError) as second:
-        pool.engine({}, SETTINGS, deadline=soon())
-    assert second.value is first.value
+    errors = []
+    for _ in range(2):
+        with pytest.raises(EngineError) as caught:
+            pool.engine({}, SETTINGS, deadline=soon())
+        errors.append(caught.value)
+    assert errors[0] is errors[1]
+    assert type(errors[0]) is EngineError
     assert pool.started == {"hosts": 2, "engines": 2}
 
 
 def test_next_engine_after_a_failed_start_gets_a_fresh_host(pool: Pool, fake_vllm: Path) -> None:
-    fake_vllm.write_text("start 1 refuse always")
-    with pytest.raises(EngineError):
+    fake_vllm.write_text("start 1 refuse")
+    with pytest.raises(StartError):
         pool.engine({}, SETTINGS, deadline=soon())
-    fake_vllm.unlink()
     assert pool.engine({}, OTHER, deadline=soon()).generate([REQUEST], together=True).outputs
-    assert pool.started == {"hosts": 3, "engines": 3}
+    assert pool.started == {"hosts": 2, "engines": 2}
 
 
 def test_setting_that_did_not_take_effect_is_an_error(pool: Pool) -> None:
@@ -126,22 +132,48 @@ def test_server_answers_plain_and_streamed(pool: Pool) -> None:
     assert pool.started == {"servers": 1}
 
 
-def test_server_that_dies_at_boot_is_tried_again(pool: Pool, fake_vllm: Path) -> None:
+def test_server_that_dies_at_boot_may_be_tried_again(pool: Pool, fake_vllm: Path) -> None:
     fake_vllm.write_text("boot 1 die")
+    with pytest.raises(StartError, match="was killed by SIGKILL before it answered"):
+        pool.server({}, SETTINGS)
     assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
     assert pool.started == {"servers": 2}
-    assert "was killed by SIGKILL before it answered" in pool.incidents[0]
+    (incident,) = pool.incidents
+    assert incident.startswith("a server did not start: ")
 
 
 def test_server_that_never_starts_is_an_error_that_is_remembered(
     pool: Pool, fake_vllm: Path
 ) -> None:
     fake_vllm.write_text("boot 1 refuse always")
-    for _ in range(2):
+    kinds = []
+    for _ in range(3):
         with pytest.raises(EngineError, match="fake fault in boot") as caught:
             pool.server({}, SETTINGS)
-        assert caught.value.kind is Failure.DIED
+        kinds.append((type(caught.value), caught.value.kind))
+    assert kinds == [
+        (StartError, Failure.DIED),
+        (EngineError, Failure.DIED),
+        (EngineError, Failure.DIED),
+    ]
     assert pool.started == {"servers": 2}
+
+
+def test_server_whose_port_was_taken_meanwhile_may_be_tried_on_the_next(
+    fake_vllm: Path, tmp_path: Path
+) -> None:
+    assert not fake_vllm.exists()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        pool = Pool(logs=tmp_path, resolve=dict, server_port=port)
+        try:
+            with pytest.raises(StartError, match=f"port {port} of 127.0.0.1 cannot be used"):
+                pool.server({}, SETTINGS)
+            assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
+        finally:
+            pool.close()
 
 
 def test_server_that_dies_later_is_replaced(pool: Pool, fake_vllm: Path) -> None:
