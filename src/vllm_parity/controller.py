@@ -16,12 +16,14 @@ from vllm_parity.ledger import Ledger, count_distinct
 from vllm_parity.live import LiveLine, verdict_words, was_rerun
 from vllm_parity.observation import load_observation
 from vllm_parity.observe import lost
+from vllm_parity.report.explain import explain_outcome
 from vllm_parity.results import Results, new_run_id
 from vllm_parity.workers import give, given_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vllm_parity.ledger import Judged
     from vllm_parity.matrix import Cell
 
 RECORD, SECONDS = "parity_record", "parity_seconds"
@@ -97,13 +99,17 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         """Record a cell whose worker crashed as an error."""
-        cell = self._find(crashitem)
-        if cell is None:
+        cell, run = self._find(crashitem), self._config.stash.get(RUN, None)
+        if cell is None or run is None:
             return
         name = report.node.gateway.id
-        logs = self._config.stash[RUN].results.meta / f"{name}-*.log"
-        self._lose(cell, f"pytest-xdist's worker {name} ended while it ran this cell; see {logs}")
-        self._print(name, cell)
+        if run.find(cell) is None:
+            logs = run.results.meta / f"{name}-*.log"
+            judged = self._lose(
+                cell, f"pytest-xdist's worker {name} ended while it ran this cell; see {logs}"
+            )
+            report.longrepr = explain_outcome(judged)
+            self._print(name, cell)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -118,16 +124,14 @@ class Controller:
         ran = [one.cell for one in run.judged if not one.observation.not_run]
         run.distinct = count_distinct(make_plan(cell, run.config) for cell in ran)
 
-    def _lose(self, cell: Cell, reason: str) -> None:
+    def _lose(self, cell: Cell, reason: str) -> Judged:
         run = self._config.stash[RUN]
-        if run.find(cell) is not None:
-            return
         observation = lost(make_plan(cell, run.config), reason, project=run.project)
         try:
             path = run.results.write(observation)
         except ParityError as error:
             give_up(self._config, error)
-        run.enter(cell, observation, path)
+        return run.enter(cell, observation, path)
 
     def _print(self, worker: str, cell: Cell) -> None:
         words = verdict_words(self._config.stash[RUN].find(cell))

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from vllm_parity import errors
-from vllm_parity.errors import EngineError, Failure, HardwareError, ParityError
+from vllm_parity.errors import EngineError, Failure, HardwareError, ParityError, StartError
 from vllm_parity.verdict import Verdict
 
 
@@ -18,7 +18,8 @@ def causes() -> list[type[ParityError]]:
 
 def test_docstring_lists_every_cause_with_its_exit_code() -> None:
     listed = re.findall(r"── (\w+) +(\d+) ", errors.__doc__ or "")
-    assert dict(listed) == {one.__name__: str(one.exit_code) for one in causes()}
+    all_of_them = [*causes(), *EngineError.__subclasses__()]
+    assert dict(listed) == {one.__name__: str(one.exit_code) for one in all_of_them}
 
 
 def test_bad_input_is_2_and_the_others_have_codes_of_their_own() -> None:
@@ -34,10 +35,11 @@ def test_only_an_engine_shares_its_code_with_a_verdict() -> None:
     assert Verdict.ERROR.exit_code == EngineError.exit_code
 
 
+@pytest.mark.parametrize("cause", [EngineError, StartError])
 @pytest.mark.parametrize("kind", Failure)
-def test_engine_error_can_be_pickled(kind: Failure) -> None:
-    error = pickle.loads(pickle.dumps(EngineError("died\nlog", kind=kind)))  # noqa: S301 - ours
-    assert type(error) is EngineError
+def test_engine_error_can_be_pickled(kind: Failure, cause: type[EngineError]) -> None:
+    error = pickle.loads(pickle.dumps(cause("died\nlog", kind=kind)))  # noqa: S301 - ours
+    assert type(error) is cause
     assert (str(error), error.kind, error.exit_code) == ("died\nlog", kind, 7)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def test_start_that_fails_once_is_tried_again_and_both_attempts_are_kept(
     assert f"because {incident}" in done.stdout
     assert ": did not start, once more: " in done.stdout
     assert f"tried 2 times: {cell}: first attempt in " in done.stdout
-    assert "1 passed, 1 rerun" in done.stdout
+    assert re.search(r"= 1 passed, .*1 rerun in", done.stdout)
     assert "1 of 1 cells green" in done.stdout
     assert attempts(tmp_path) == [f"{cell}-1.json"]
     assert summary(tmp_path)["cells"][cell]["attempts"] == 2
@@ -58,10 +59,10 @@ def test_start_that_fails_twice_is_red_for_every_cell_that_needs_it(
     run: Run, tmp_path: Path, fake_vllm: Path
 ) -> None:
     fake_vllm.write_text("start 1 refuse always")
-    done = run("--cell", f"{TEXT}*", "--force-reruns", "3")
+    done = run("--cell", TEXT, "--cell", f"{TEXT}-nudged", "--force-reruns", "3")
     assert done.returncode == 7, done.stdout
     assert "0 of 2 cells green; worst: error" in done.stdout
-    assert "2 failed, 1 rerun" in done.stdout
+    assert re.search(r"= 2 failed, .*1 rerun in", done.stdout)
     assert summary(tmp_path)["started"] == {"hosts": 2, "engines": 2}
     assert attempts(tmp_path) == [f"{TEXT}-1.json"]
     assert ".py:" not in done.stdout
@@ -94,12 +95,10 @@ def test_verdict_is_never_rerun_whatever_the_options(
         fake_vllm.write_text("generate 3 die")
     else:
         monkeypatch.setenv(f"FAKE_VLLM_{variable}", "1")
-    done = run("--cell", f"{TEXT}*", *option)
+    done = run("--cell", TEXT, "--cell", f"{TEXT}-nudged", *option)
     assert done.returncode == code, done.stdout
     assert f"worst: {verdict}" in done.stdout
-    assert "rerun" not in done.stdout.lower().replace("rerunfailures", "").replace(
-        "test_reruns", ""
-    )
+    assert not re.search(r"\d rerun|once more", done.stdout)
     assert not attempts(tmp_path)
 
 
@@ -119,7 +118,7 @@ def test_retry_on_a_worker_is_recorded_by_the_controller(
     done = run(*cells, "-n", "2", "--machine", machine)
     assert done.returncode == 0, done.stdout
     whole = summary(tmp_path)
-    assert sorted(cell["attempts"] for cell in whole["cells"].values())[-1] == 2
+    assert max(cell["attempts"] for cell in whole["cells"].values()) == 2
     assert len(attempts(tmp_path)) == 1
     assert any("an engine did not start" in one for one in whole["incidents"])
     assert "1 rerun" in done.stdout
