@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 _PACKAGES = ("torch", "transformers", "numpy", "triton", "numba", "xgrammar")
 _LIBRARIES = re.compile(
@@ -34,8 +35,7 @@ def fingerprint() -> dict[str, str]:
         "vllm": vllm.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "device": _device(),
-        "arch": torch.backends.cpu.get_cpu_capability(),
+        **_device(torch),
         "blas": blas.group(1) if blas else "unknown",
         "onednn": onednn.group(1) if onednn else "none",
         "threads": str(torch.get_num_threads()),
@@ -72,7 +72,17 @@ def visible_variables() -> dict[str, str]:
     }
 
 
-def _device() -> str:
+def _device(torch: Any) -> dict[str, str]:  # noqa: ANN401 - the module
+    """Return the device's name and architecture: the GPU's where there is one."""
+    if not torch.cuda.is_available():
+        return {"device": _processor(), "arch": torch.backends.cpu.get_cpu_capability()}
+    properties = torch.cuda.get_device_properties(0)
+    # AMD's builds name the architecture, with features after a colon; NVIDIA's number it.
+    amd = getattr(properties, "gcnArchName", "").partition(":")[0]
+    return {"device": properties.name, "arch": amd or f"sm_{properties.major}{properties.minor}"}
+
+
+def _processor() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
