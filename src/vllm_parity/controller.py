@@ -39,15 +39,15 @@ class Controller:
         self._config = config
         self._cells = {cell.id: cell for cell in cells}
         self._devices = devices
-        self._free = list(range(len(devices)))
+        self._free = list(reversed(range(len(devices))))
         self._numbers: dict[str, int] = {}
         self._expected: list[Cell] = []
         self._run_id = new_run_id()
         self._live = LiveLine(config)
 
     def pytest_configure_node(self, node: Any) -> None:  # noqa: ANN401 - xdist's WorkerController
-        """Give a worker a device that no other has: that of a crashed one, if it replaces it."""
-        number = self._numbers[node.gateway.id] = self._free.pop(0)
+        """Give a worker a device of its own: the one that became free last, of a crashed one."""
+        number = self._numbers[node.gateway.id] = self._free.pop()
         give(node, run_id=self._run_id, number=number, variables=self._devices[number])
 
     def pytest_testnodedown(self, node: Any, error: object) -> None:  # noqa: ANN401
@@ -109,6 +109,7 @@ class Controller:
                 cell, f"pytest-xdist's worker {name} ended while it ran this cell; see {logs}"
             )
             report.longrepr = explain_outcome(judged)
+            report.keywords["parity"] = 1
             self._print(name, cell)
 
     @pytest.hookimpl(tryfirst=True)

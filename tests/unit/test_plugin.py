@@ -34,17 +34,17 @@ def observations(tmp_path: Path) -> dict[str, str]:
 def test_smoke_runs_every_cell_and_counts_what_it_started(run: Run, tmp_path: Path) -> None:
     done = run("--tier", "smoke")
     assert done.returncode == 0, done.stdout
-    assert "27 of 27 cells green; worst: pass" in done.stdout
+    assert "21 of 21 cells green; worst: pass" in done.stdout
     assert (
-        "started: 1 hosts for 1 distinct environments, 16 engines for 16 distinct settings,"
-        " 6 servers for 6 distinct server settings" in done.stdout
+        "started: 1 hosts for 1 distinct environments, 14 engines for 14 distinct settings,"
+        " 2 servers for 2 distinct server settings" in done.stdout
     )
-    assert len(observations(tmp_path)) == 27
+    assert len(observations(tmp_path)) == 21
     assert "not_run" not in done.stdout
     (line,) = (tmp_path / "results").glob("*/meta/run.jsonl")
     summary = json.loads(line.read_text())
     assert summary["worst"] == "pass"
-    assert len(summary["cells"]) == 27
+    assert len(summary["cells"]) == 21
 
 
 def test_killed_host_is_an_error_of_its_cell_alone(
@@ -52,7 +52,7 @@ def test_killed_host_is_an_error_of_its_cell_alone(
 ) -> None:
     # The first cell makes nine calls: four requests alone, twice, and all together.
     fake_vllm.write_text("generate 12 die")
-    done = run("--family", "batch_invariance")
+    done = run("--tier", "smoke", "--family", "batch_invariance")
     assert done.returncode == 7, done.stdout
     assert "7 of 8 cells green; worst: error" in done.stdout
     assert "because a host was replaced: the engine host was killed by SIGKILL" in done.stdout
@@ -65,7 +65,7 @@ def test_negative_control_that_finds_nothing_is_red(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM_NUMB", "1")
-    done = run("--cell", f"{TEXT}*")
+    done = run("--cell", TEXT, "--cell", f"{TEXT}-nudged")
     assert done.returncode == 5, done.stdout
     assert "This is a negative control" in done.stdout
     assert "1 of 2 cells green; worst: unverified" in done.stdout
@@ -77,7 +77,7 @@ def test_divergence_is_red_and_says_how_to_see_it_again(
     monkeypatch.setenv("FAKE_VLLM_VARIANT", "1")
     done = run("--cell", TEXT)
     assert done.returncode == 1, done.stdout
-    assert f'nox -s "cpu_batch_invariance(eager-apc_off)" -- --cell {TEXT}' in done.stdout
+    assert f'nox -s "cpu_batch_invariance(eager)" -- --cell {TEXT}' in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -92,10 +92,16 @@ def test_live_line_names_the_stages_of_a_cell(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tier", "smok"], "--tier: unknown value 'smok'; allowed: smoke; did you mean 'smoke'?"),
+        (
+            ["--tier", "smok"],
+            "--tier: unknown value 'smok'; allowed: smoke, pr, nightly, full; did you mean 'smoke'?",
+        ),
         (["--family", "video"], "--family: unknown value 'video'; allowed: batch_invariance"),
-        (["--cell", "cpu-x"], "--cell: unknown cell 'cpu-x'; allowed: cpu-batch_invariance-text"),
-        (["--cell-group", "graph-apc_off"], "no cell of matrix.toml has group graph-apc_off"),
+        (["--cell", "cpu-x"], "--cell: unknown cell 'cpu-x'; allowed: "),
+        (
+            ["--platform", "cpu", "--execution", "graph"],
+            "no cell of matrix.toml has platform cpu, execution graph",
+        ),
         (["--server-port", "99999"], "99999 is no port: they go from 1 to 65535"),
         (["--matrix", "nowhere.toml"], "nowhere.toml: no such configuration file"),
         (["--results", "/proc/none"], "/proc/none/"),
@@ -117,7 +123,7 @@ def test_model_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
     matrix.write_text(text.replace('"tiny-qwen3"', '"tiny-qwen4"', 1), encoding="utf-8")
     done = run("--matrix", str(matrix))
     assert done.returncode == 2
-    assert "unknown model 'tiny-qwen4'; known models: tiny-eagle, tiny-eagle3" in done.stdout
+    assert "unknown model 'tiny-qwen4'; " in done.stdout
 
 
 def test_variable_that_is_set_otherwise_is_refused(
@@ -126,7 +132,9 @@ def test_variable_that_is_set_otherwise_is_refused(
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     done = run("--cell", TEXT)
     assert done.returncode == 2
-    assert "OMP_NUM_THREADS=7 is set here, but platforms.toml sets it to 2" in done.stdout
+    assert (
+        "OMP_NUM_THREADS=7 is set here, but the cells chosen need OMP_NUM_THREADS=2" in done.stdout
+    )
 
 
 def test_port_in_use_is_refused_before_anything_starts(run: Run, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def test_variables_of_vllm_and_its_libraries_are_recorded_and_no_secret_or_place
     environment = {
         "VLLM_BATCH_INVARIANT": "1",
         "OMP_NUM_THREADS": "2",
+        "CUDA_MODULE_LOADING": "LAZY",
         "CUDA_VISIBLE_DEVICES": "0",
         "VLLM_API_KEY": "secret",
         "HF_TOKEN": "secret",
@@ -27,7 +28,7 @@ def test_variables_of_vllm_and_its_libraries_are_recorded_and_no_secret_or_place
     marked = recorded(environment)
     assert marked == {**environment, "PARITY_RECORDED": marked["PARITY_RECORDED"]}
     names = marked["PARITY_RECORDED"].split()
-    assert names == ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "VLLM_BATCH_INVARIANT"]
+    assert names == ["CUDA_MODULE_LOADING", "OMP_NUM_THREADS", "VLLM_BATCH_INVARIANT"]
 
 
 def test_what_vllm_sets_for_itself_later_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
