@@ -109,7 +109,7 @@ class Controller:
                 cell, f"pytest-xdist's worker {name} ended while it ran this cell; see {logs}"
             )
             report.longrepr = explain_outcome(judged)
-            report.keywords["parity"] = 1
+            report.keywords = {"parity": 1}
             self._print(name, cell)
 
     @pytest.hookimpl(tryfirst=True)

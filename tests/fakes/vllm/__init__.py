@@ -79,15 +79,17 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
             "compilation_config": {"mode": 0 if settings.get("enforce_eager") else 2},
             "speculative_config": settings.get("speculative_config"),
         },
-        "environment": {
-            "vllm": __version__,
-            "gpu": os.environ.get("CUDA_VISIBLE_DEVICES", "any"),
-        },
+        "environment": {"vllm": __version__, **_gpu()},
         "variables": visible_variables(),
         "witness": {"compiled_graphs": 0 if settings.get("enforce_eager") else 1},
         "model_runner": "FakeRunner",
         "attention_backend": settings.get("attention_backend", "FAKE_ATTN"),
     }
+
+
+def _gpu() -> dict[str, str]:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return {"gpu": visible} if visible else {}
 
 
 def token_at(prompt: str, position: int) -> int:
