@@ -79,7 +79,8 @@ class Controller:
             results = Results(self._config.option.results, run_id=self._run_id)
         except ParityError as error:
             give_up(self._config, error)
-        self._config.stash[RUN] = Ledger(loaded(self._config), results)
+        self._config.stash[RUN] = run = Ledger(loaded(self._config), results)
+        run.workers = len(self._devices)
         self._config.pluginmanager.register(self._live, "vllm-parity-live")
 
     @pytest.hookimpl(tryfirst=True)

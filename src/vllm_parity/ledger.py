@@ -49,7 +49,8 @@ class Judged:
 class Ledger:
     """The outcomes of a run, each cell once, and what was started for them.
 
-    `started` and `incidents` are as in :class:`vllm_parity.engine.pool.Pool`.
+    `started` and `incidents` are as in :class:`vllm_parity.engine.pool.Pool`; with `workers` of
+    pytest-xdist they are those of all.
     """
 
     def __init__(self, config: Config, results: Results) -> None:
@@ -59,6 +60,7 @@ class Ledger:
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.distinct: dict[str, int] = {}
+        self.workers = 0
         self._began = time.monotonic()
         self._judged: dict[str, Judged] = {}
 
@@ -126,6 +128,7 @@ class Ledger:
             },
             "started": dict(self.started),
             "distinct": self.distinct,
+            "workers": self.workers,
             "incidents": self.incidents,
         }
 

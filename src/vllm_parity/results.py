@@ -51,7 +51,8 @@ class Results:
         except OSError as error:
             raise _cannot_write(self.folder, error) from None
         if free < _NEEDED:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if run_id is None:
+                shutil.rmtree(self.folder)
             msg = (
                 f"{root}: only {free / 1e6:.1f} MB are free, and a run needs"
                 f" {_NEEDED / 1e6:.0f} MB; make room, or name another folder with --results"

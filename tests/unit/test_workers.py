@@ -69,6 +69,7 @@ def test_workers_make_one_run_with_the_sum_of_what_they_started(run: Run, tmp_pa
     # What workers share is a kind of host alone.
     assert whole["started"]["engines"] == whole["distinct"]["engines"]
     assert whole["started"]["servers"] == whole["distinct"]["servers"]
+    assert "  on 2 workers, each with hosts of its own" in done.stdout
     lines = [line for line in done.stdout.splitlines() if line.startswith(("gw0 ", "gw1 "))]
     assert len(lines) == len(whole["cells"])
     assert list((tmp_path / "results").glob("*/meta/gw1-host-1.log"))

@@ -92,6 +92,8 @@ def _counts(run: Ledger) -> str:
         )
     ]
     lines = ["started: " + ", ".join(parts)]
+    if run.workers:
+        lines.append(f"  on {run.workers} workers, each with hosts of its own")
     lines += [f"  because {incident.splitlines()[0]}" for incident in run.incidents]
     greens = sum(judged.outcome.is_green for judged in run.judged)
     lines.append(f"{greens} of {len(run.judged)} cells green; worst: {run.worst}")
