@@ -70,9 +70,9 @@ class Table:
             raise self.fail(msg)
         return value
 
-    def strings(self, key: str) -> tuple[str, ...]:
+    def strings(self, key: str, default: list[Any] = _MISSING) -> tuple[str, ...]:
         """Return a list of strings."""
-        values = self.take(key, list)
+        values: list[Any] = self.take(key, list, default)
         for value in values:
             if type(value) is not str:
                 msg = f"{key} = {values!r} must list strings, not {_article(type(value))}"

@@ -38,18 +38,23 @@ class TorchSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Install:
-    """How vLLM is installed: exact versions in `lock`, PyTorch from the first source reached."""
+    """How vLLM is installed: exact versions in `lock`, PyTorch from the first source reached.
+
+    `image` is a container's that has vLLM already.
+    """
 
     lock: str
     python: tuple[str, ...]
     torch: tuple[TorchSource, ...]
+    image: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ci:
     """What CI systems need to know: where jobs of a platform run, and how long things take there.
 
-    `runner` are GitHub's labels, `queue` is Buildkite's. The seconds are those of one start of an
+    `runner` are GitHub's labels, `queue` is Buildkite's, and `devices` are what a container needs
+    of the machine. The seconds are those of one start of an
     engine or server, and of one cell besides; together with the minutes of an installation they
     make the estimates and time limits of jobs.
     """
@@ -60,6 +65,7 @@ class Ci:
     engine_seconds: int
     server_seconds: int
     cell_seconds: int
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +128,7 @@ def _ci(table: Table) -> Ci:
         engine_seconds=table.take("engine_seconds", int),
         server_seconds=table.take("server_seconds", int),
         cell_seconds=table.take("cell_seconds", int),
+        devices=table.strings("devices", []),
     )
     table.finish()
     return ci
@@ -140,6 +147,7 @@ def _install(table: Table) -> Install:
         lock=table.take("lock", str),
         python=table.strings("python"),
         torch=tuple(_torch_source(entry) for entry in table.tables("torch")),
+        image=table.take("image", str, "") or None,
     )
     table.finish()
     return install
