@@ -52,6 +52,9 @@ def run_plan(args: argparse.Namespace) -> int:
     """Run ``vllm-parity plan``."""
     config = load_config(args.matrix, read_axis("--models", args.models, Models))
     wanted = read_selection(args)
+    if args.sessions and args.format == "text":
+        msg = "--sessions is for jobs: give --format github, buildkite or json as well"
+        raise ConfigError(msg)
     if args.tiers:
         _say(plan.tiers(config))
     elif args.excluded:
