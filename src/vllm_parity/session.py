@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity import __version__
-from vllm_parity.engine.pool import Pool, key_of
+from vllm_parity.engine.pool import Pool
 from vllm_parity.engine.server import free_port
 from vllm_parity.families import make_plan
+from vllm_parity.families.distinct import distinct
 from vllm_parity.judge import judge
 from vllm_parity.matrix import Family
 from vllm_parity.matrix.environment import check_variables
@@ -156,17 +157,7 @@ class Session:
 
     def distinct(self) -> dict[str, int]:
         """Count the environments, settings and server settings of the planned cells."""
-        hosts, engines, servers = set(), set(), set()
-        for plan in self._plans.values():
-            environment = key_of(plan.variables)
-            for arm in (plan.reference, plan.candidate):
-                settings = key_of(plan.variables, arm.engine)
-                if plan.cell.family is Family.STREAMING:
-                    servers.add(settings)
-                else:
-                    hosts.add(environment)
-                    engines.add(settings)
-        return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
+        return distinct(self._plans.values())
 
 
 def _revision() -> str:
