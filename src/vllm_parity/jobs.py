@@ -70,7 +70,7 @@ def make_jobs(cells: Sequence[Cell], config: Config) -> tuple[Job, ...]:
     for cell in sorted(
         cells,
         key=lambda cell: [
-            axis.index(value)  # type: ignore[arg-type]
+            axis.index(value)
             for axis, value in zip(order, (cell.platform, cell.family, cell.execution), strict=True)
         ],
     ):
