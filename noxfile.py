@@ -75,11 +75,14 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types: ruff, mypy."""
+    """Check style, types and workflows: ruff, mypy, actionlint, zizmor."""
     install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("actionlint")
+    # Without network: what it knows of actions that were withdrawn is then its own.
+    session.run("zizmor", "--offline", "--no-progress", ".github")
 
 
 def install(session: nox.Session, group: str) -> None:

@@ -72,6 +72,13 @@ def _plan(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_plan)
 
 
+def _merge(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.report.command import add_merge_arguments, run_merge
+
+    add_merge_arguments(parser)
+    parser.set_defaults(run=run_merge)
+
+
 def _doctor(parser: argparse.ArgumentParser) -> None:
     from vllm_parity.doctor import add_doctor_arguments, run_doctor
 
@@ -83,6 +90,7 @@ _COMMANDS = {
     "doctor": ("say what this machine is, and what can run on it", _doctor),
     "plan": ("list the cells of the matrix, or show both arms of one", _plan),
     "judge": ("give verdicts on observation files", _judge),
+    "merge": ("bring the records of many jobs together, to one verdict", _merge),
     "compare": ("compare two runs, cell by cell", _compare),
     "models": ("make the built-in models", _models),
 }

@@ -12,7 +12,8 @@ from vllm_parity.chosen import RUN, give_up, loaded
 from vllm_parity.engine.pool import key_of
 from vllm_parity.errors import ParityError
 from vllm_parity.families import make_plan
-from vllm_parity.ledger import Ledger, count_distinct
+from vllm_parity.families.distinct import distinct
+from vllm_parity.ledger import Ledger
 from vllm_parity.live import LiveLine, verdict_words, was_rerun
 from vllm_parity.observation import load_observation
 from vllm_parity.observe import lost
@@ -124,7 +125,7 @@ class Controller:
                 if run.find(cell) is None:
                     self._lose(cell, "no worker of pytest-xdist was left to run this cell")
         ran = [one.cell for one in run.judged if not one.observation.not_run]
-        run.distinct = count_distinct(make_plan(cell, run.config) for cell in ran)
+        run.distinct = distinct(make_plan(cell, run.config) for cell in ran)
 
     def _lose(self, cell: Cell, reason: str) -> Judged:
         run = self._config.stash[RUN]

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity import __version__
-from vllm_parity.engine.pool import key_of
 from vllm_parity.judge import judge
-from vllm_parity.matrix import Family
 from vllm_parity.outcome import exit_code_of, outcome_of
 from vllm_parity.verdict import worst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from vllm_parity.families import Config, Plan
+    from vllm_parity.families import Config
     from vllm_parity.judge import Judgement
     from vllm_parity.matrix import Cell
     from vllm_parity.observation import Observation
@@ -131,20 +127,6 @@ class Ledger:
             "workers": self.workers,
             "incidents": self.incidents,
         }
-
-
-def count_distinct(plans: Iterable[Plan]) -> dict[str, int]:
-    """Count the environments, settings and server settings of planned cells."""
-    hosts, engines, servers = set(), set(), set()
-    for plan in plans:
-        for arm in (plan.reference, plan.candidate):
-            settings = key_of(plan.variables, arm.engine)
-            if plan.cell.family is Family.STREAMING:
-                servers.add(settings)
-            else:
-                hosts.add(key_of(plan.variables))
-                engines.add(settings)
-    return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
 
 
 def _revision() -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from vllm_parity.engine.pool import Pool
 from vllm_parity.engine.server import free_port
 from vllm_parity.families import make_plan
-from vllm_parity.ledger import Judged, Ledger, count_distinct
+from vllm_parity.families.distinct import distinct
+from vllm_parity.ledger import Judged, Ledger
 from vllm_parity.matrix import Family
 from vllm_parity.matrix.environment import check_variables
 from vllm_parity.models.resolve import resolve
@@ -69,11 +70,11 @@ class Session(Ledger):
         }
         for plan in self._plans.values():
             check_variables(plan.variables)
-        distinct = count_distinct(self._plans.values())
+        counts = distinct(self._plans.values())
         name = share.name if share else ""
         if server_port and share:
-            server_port += share.number * distinct["servers"]
-        for number in range(distinct["servers"] if server_port else 0):
+            server_port += share.number * counts["servers"]
+        for number in range(counts["servers"] if server_port else 0):
             free_port(server_port + number)
         run_id = share.run_id if share else None
         super().__init__(config, Results(results, run_id=run_id, worker=name))
@@ -87,7 +88,7 @@ class Session(Ledger):
         self.started, self.incidents, self.distinct = (
             self.pool.started,
             self.pool.incidents,
-            distinct,
+            counts,
         )
         # A worker does not know which of the cells will be its own.
         for plan in self._plans.values() if share is None else ():

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 from typing import Any
 
 _KNOBS = {
@@ -47,6 +49,16 @@ def dump_config(vllm_config: Any) -> dict[str, Any]:  # noqa: ANN401
 
     adapter = pydantic.TypeAdapter(VllmConfig)
     dumped: dict[str, Any] = adapter.dump_python(vllm_config, mode="json", fallback=str)
+    return with_names(dumped, vllm_config)
+
+
+def with_names(dumped: dict[str, Any], vllm_config: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Put the names of attention backends where a dump has their values: paths of classes."""
+    path = _KNOBS["mm_encoder_attn_backend"].split(".")
+    backend = functools.reduce(lambda one, name: getattr(one, name, None), path, vllm_config)
+    holder = _lookup(dumped, ".".join(path[:-1]))
+    if isinstance(holder, dict) and isinstance(backend, enum.Enum):
+        holder[path[-1]] = backend.name
     return dumped
 
 

@@ -105,6 +105,11 @@ class Cell:
             parts.append("nudged")
         return "-".join(parts)
 
+    @property
+    def session(self) -> str:
+        """The session of nox that runs the cell, as `nox -s` takes it."""
+        return f"{self.platform}_{self.family}({self.execution})"
+
     def is_in(self, tier: Tier) -> bool:
         """Return whether the cell belongs to a tier."""
         return _TIERS.index(self.tier) <= _TIERS.index(tier)

@@ -67,13 +67,15 @@ class Install:
 class Ci:
     """What CI systems need to know: where jobs of a platform run, and how long things take there.
 
-    `runner` are GitHub's labels, `queue` is Buildkite's. The seconds are those of one start of an
+    `runner` are GitHub's labels, `queue` is Buildkite's, `devices` what a container must be given.
+    The seconds are those of one start of an
     engine or server, and of one cell besides; together with the minutes of an installation they
     make the estimates and time limits of jobs.
     """
 
     runner: tuple[str, ...]
     queue: str
+    devices: tuple[str, ...]
     install_minutes: int
     engine_seconds: int
     server_seconds: int
@@ -136,6 +138,7 @@ def _ci(table: Table) -> Ci:
     ci = Ci(
         runner=table.strings("runner"),
         queue=table.take("queue", str),
+        devices=table.strings("devices", []),
         install_minutes=table.take("install_minutes", int),
         engine_seconds=table.take("engine_seconds", int),
         server_seconds=table.take("server_seconds", int),

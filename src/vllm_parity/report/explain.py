@@ -27,5 +27,4 @@ def command(judged: Judged) -> str:
     """Return the command that runs this cell again, and nothing else."""
     cell = judged.cell
     models = f" --models {cell.models}" if cell.platform is not Platform.CPU else ""
-    session = f"{cell.platform}_{cell.family}({cell.execution})"
-    return f'nox -s "{session}" -- --cell {cell.id}{models}'
+    return f'nox -s "{cell.session}" -- --cell {cell.id}{models}'

@@ -50,7 +50,7 @@ def _row(judged: Judged) -> tuple[str, ...]:
         judged.cell.id,
         f"[{style}]{escape(_short(judged))}[/]",
         str(judgement.compared.positions),
-        *_worst(judgement),
+        *worst_words(judgement),
         f"{judged.seconds:.1f}",
     )
 
@@ -73,7 +73,8 @@ def _notes(run: Ledger) -> Iterator[str]:
             yield f"tried {judged.attempts} times: {judged.cell.id}: first attempt in {kept}"
 
 
-def _worst(judgement: Judgement) -> tuple[str, str, str]:
+def worst_words(judgement: Judgement) -> tuple[str, str, str]:
+    """Return the largest difference, in floats between, and what is left of what is allowed."""
     worst = judgement.worst
     if worst is None:
         return "-", "-", "-"

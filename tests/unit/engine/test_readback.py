@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from vllm_parity.engine.readback import effective_knobs, unmet
+from vllm_parity.engine.readback import effective_knobs, unmet, with_names
 
 DESCRIBED: dict[str, Any] = {
     "config": {
@@ -126,3 +128,25 @@ def test_speculative_config_is_compared_by_what_both_name() -> None:
     assert unmet({"speculative_config": wanted}, knobs) == []
     (message,) = unmet({"speculative_config": wanted | {"num_speculative_tokens": 5}}, knobs)
     assert message.startswith("speculative_config: asked for ")
+
+
+class Backend(enum.Enum):
+    """As vLLM's AttentionBackendEnum: the values are paths of classes, and one is empty."""
+
+    FLASH_ATTN = "vllm.v1.attention.backends.flash_attn.FlashAttentionBackend"
+    TORCH_SDPA = ""
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_attention_backend_of_an_encoder_is_given_by_name(backend: Backend) -> None:
+    dumped = {"model_config": {"multimodal_config": {"mm_encoder_attn_backend": backend.value}}}
+    multimodal = SimpleNamespace(mm_encoder_attn_backend=backend)
+    config = SimpleNamespace(model_config=SimpleNamespace(multimodal_config=multimodal))
+    named = with_names(dumped, config)
+    assert named["model_config"]["multimodal_config"]["mm_encoder_attn_backend"] == backend.name
+
+
+def test_model_without_an_encoder_has_no_backend_for_it() -> None:
+    config = SimpleNamespace(model_config=SimpleNamespace(multimodal_config=None))
+    dumped = {"model_config": {"multimodal_config": None}}
+    assert with_names(dumped, config) == {"model_config": {"multimodal_config": None}}
