@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine.pool import Pool
+from vllm_parity.engine.pool import Pool, key_of
 from vllm_parity.engine.server import free_port
 from vllm_parity.families import make_plan
 from vllm_parity.families.distinct import distinct
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from vllm_parity.families import Config
+    from vllm_parity.families import Config, Plan
     from vllm_parity.matrix import Cell
+
+
+_AHEAD = 2
+"""Servers that boot, serve or wait at one time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +94,15 @@ class Session(Ledger):
             self.pool.incidents,
             counts,
         )
+        self._to_serve = {
+            cell_id: plan
+            for cell_id, plan in self._plans.items()
+            if plan.cell.family is Family.STREAMING
+        }
         # A worker does not know which of the cells will be its own.
-        for plan in self._plans.values() if share is None else ():
-            if plan.cell.family is Family.STREAMING:
-                self.pool.boot(plan.variables, plan.reference.engine)
+        self._ahead = _AHEAD if share is None else 0
+        self._alive: set[str] = set()
+        self._boot_servers()
 
     def run(self, cell: Cell) -> Judged:
         """Run a cell that was planned, record it, judge it; one that is missing is recorded so.
@@ -109,7 +118,10 @@ class Session(Ledger):
         if cell in self._missing:
             run = not_run(cell, self.config, self._missing[cell], project=self.project)
         else:
-            run = observe(self._plans[cell.id], self.pool, project=self.project)
+            plan = self._plans[cell.id]
+            run = observe(plan, self.pool, project=self.project)
+            if cell.family is Family.STREAMING and self._ahead:
+                self._leave_server(plan)
         if before:
             self.results.set_aside(cell.id, before.attempts)
         return self.enter(
@@ -121,7 +133,28 @@ class Session(Ledger):
             not_started=run.not_started,
         )
 
+    def _boot_servers(self) -> None:
+        """Have the next servers boot while other cells run: each holds the memory of a model."""
+        for plan in self._to_serve.values():
+            key = key_of(*_server(plan))
+            if key not in self._alive and len(self._alive) < self._ahead:
+                self._alive.add(key)
+                self.pool.boot(*_server(plan))
+
+    def _leave_server(self, plan: Plan) -> None:
+        """End a server that no cell is to come for, and boot the next one."""
+        self._to_serve.pop(plan.cell.id, None)
+        if all(_server(plan) != _server(other) for other in self._to_serve.values()):
+            self.pool.retire(*_server(plan))
+            self._alive.discard(key_of(*_server(plan)))
+        self._boot_servers()
+
     def close(self) -> None:
         """End all processes and write the run's summary."""
         self.pool.close()
         super().close()
+
+
+def _server(plan: Plan) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what a plan's server is known by in the pool."""
+    return plan.variables, plan.reference.engine

@@ -85,7 +85,7 @@ def test_every_command_has_help_of_its_own(name: str, capsys: Capture) -> None:
     [
         ([], "the following arguments are required: COMMAND"),
         (["jugde"], "invalid choice: 'jugde'"),
-        (["plan", "--platform", "tpu"], "argument --platform: invalid"),
+        (["plan", "--format", "xml"], "argument --format: invalid"),
         (["plan", "--cel", "x", "--no"], "unrecognized arguments: --no"),
     ],
 )

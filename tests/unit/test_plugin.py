@@ -188,3 +188,58 @@ def test_interrupt_leaves_no_process(command: Callable[..., list[str]], fake_vll
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
     return [int(child) for child in text.split()]
+
+
+# What this machine cannot run
+
+NO_GPU = str(ROOT / "tests" / "data" / "machines" / "no-gpu.json")
+TOOLS = ("--family", "streaming", "--prefix-cache", "off", "--execution", "eager")
+
+
+def test_tier_lists_what_cannot_run_here_with_the_reason(run: Run, tmp_path: Path) -> None:
+    done = run("--tier", "pr", "--machine", NO_GPU, *TOOLS)
+    assert done.returncode == 3, done.stdout
+    cell = "rocm-streaming-text-qwen3-1.7b-eager-apc_off"
+    assert f"not run: {cell}: needs an AMD GPU, and there is none" in done.stdout
+    (path,) = (tmp_path / "results").glob(f"*/{cell}.json")
+    assert load_observation(path).not_run == "needs an AMD GPU, and there is none"
+    assert "cpu-streaming-text-eager-apc_off" in done.stdout
+    assert "worst: not_run" in done.stdout
+
+
+def test_named_cell_that_cannot_run_here_is_4_before_anything_starts(
+    run: Run, tmp_path: Path
+) -> None:
+    done = run("--cell", "rocm-streaming-text-*", "--machine", NO_GPU)
+    assert done.returncode == 4, done.stdout
+    assert "needs an AMD GPU, and there is none" in done.stdout
+    assert "vllm-parity plan --cell" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_waived_not_run_is_green(run: Run, tmp_path: Path) -> None:
+    waivers = tmp_path / "waivers.toml"
+    waivers.write_text(
+        '[[waivers]]\ncell = "[cr]*-streaming-*"\nverdict = "not_run"\nreason = "no GPU here"\n'
+        'issue = "https://example.org/1"\nends = 2999-01-01\n',
+        encoding="utf-8",
+    )
+    done = run("--tier", "pr", "--machine", NO_GPU, *TOOLS, "--waivers", str(waivers))
+    assert done.returncode == 6, done.stdout
+    assert "waived as not_run, but passes: take the waiver out" in done.stdout
+    assert "not_run (see below)" in done.stdout
+    assert "needs an AMD GPU, and there is none (waived until 2999-01-01: https://ex" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "mark", ['family="batch"', '"streaming"', "", 'family="streaming", tier="pr"']
+)
+def test_mark_is_checked(command: Callable[..., list[str]], tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "test_wrong.py"
+    path.write_text(f"import pytest\n@pytest.mark.parity({mark})\ndef test(cell, parity): ...\n")
+    words = [word for word in command("--tier", "smoke") if word != "tests/parity"]
+    done = subprocess.run(
+        [*words, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 2, done.stdout
+    assert "must be parity(family=NAME), of batch_invariance, spec_decode, streaming" in done.stdout

@@ -126,6 +126,12 @@ class Pool:
             del self._servers[key]
             raise self._not_started(key, "a server", error) from None
 
+    def retire(self, variables: Variables, settings: Settings) -> None:
+        """End the server with these settings, if there is one; whoever asks again gets another."""
+        future = self._servers.pop(key_of("server", variables, settings), None)
+        if future is not None and future.done() and future.exception() is None:
+            future.result().close()
+
     def close(self) -> None:
         """End all processes, those that still boot as well."""
         with self._booting:

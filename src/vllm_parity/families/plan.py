@@ -138,7 +138,7 @@ def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
     """
     settings = {
         "model": cell.model,
-        "dtype": cell.dtype,
+        "dtype": cell.dtype.value,
         "enable_prefix_caching": cell.prefix_cache is Switch.ON,
         "worker_extension_cls": "vllm_parity.engine.extension.ParityExtension",
         **_EXECUTION[cell.execution],
@@ -146,9 +146,9 @@ def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
         **config.matrix.families[cell.family].engine,
     }
     if cell.attention:
-        settings["attention_backend"] = cell.attention
+        settings["attention_backend"] = cell.attention.value
     if cell.encoder_attention:
-        settings["mm_encoder_attn_backend"] = cell.encoder_attention
+        settings["mm_encoder_attn_backend"] = cell.encoder_attention.value
     if cell.mm_cache:
         settings["mm_processor_cache_gb"] = _MM_CACHE_GB[cell.mm_cache]
     for rule in config.matrix.settings:

@@ -27,7 +27,11 @@ _COLUMN = 34
 def summary(run: Ledger, *, width: int, color: bool) -> str:
     """Return the table of a run and the lines under it."""
     buffer = io.StringIO()
-    console = Console(file=buffer, width=max(width, 132), force_terminal=color, no_color=not color)
+    # A row that is cut says nothing: one that is too long for a terminal is wrapped by it.
+    longest = max(len(judged.cell.id) for judged in run.judged)
+    console = Console(
+        file=buffer, width=max(width, longest + 100), force_terminal=color, no_color=not color
+    )
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("cell", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -65,7 +69,8 @@ def _notes(run: Ledger) -> Iterator[str]:
     """Return what is to be said of cells besides their rows."""
     for judged in run.judged:
         if judged.observation.not_run:
-            yield f"not run: {judged.cell.id}: {judged.observation.not_run}"
+            note = f" ({judged.outcome.note})" if judged.outcome.note else ""
+            yield f"not run: {judged.cell.id}: {judged.observation.not_run}{note}"
         elif len(judged.outcome.words) > _COLUMN:
             yield f"{judged.outcome.verdict}: {judged.cell.id}: {judged.outcome.note}"
         if judged.attempts > 1:

@@ -195,6 +195,17 @@ def test_slow_answer_is_a_timeout_and_the_next_server_is_fresh(pool: Pool, fake_
     assert pool.started == {"servers": 2}
 
 
+def test_retired_server_ends_and_whoever_asks_again_gets_another(pool: Pool) -> None:
+    server = pool.server({}, SETTINGS)
+    pool.retire({}, SETTINGS)
+    assert server.process.exit_status() is not None
+    pool.retire({}, SETTINGS)
+    pool.retire({}, {**SETTINGS, "seed": 7})
+    assert pool.server({}, SETTINGS).chat(CHAT)["choices"]
+    assert pool.started == {"servers": 2}
+    assert pool.incidents == []
+
+
 def test_closing_ends_a_server_that_still_boots(pool: Pool, fake_vllm: Path) -> None:
     fake_vllm.write_text("boot 1 hang")
     pool.boot({}, SETTINGS)

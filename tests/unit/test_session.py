@@ -1,0 +1,71 @@
+"""Servers boot a little ahead of the cells that need them, and end when none is to come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_parity import session
+from vllm_parity.engine.pool import key_of
+from vllm_parity.families import load_config
+from vllm_parity.matrix import Family, Platform, Selection, select
+from vllm_parity.observe import not_run
+from vllm_parity.session import Session
+
+CONFIG = load_config()
+CELLS = select(CONFIG.matrix, Selection(platform=Platform.CPU, family=Family.STREAMING))
+
+
+class FakePool:
+    """A pool that knows which servers are alive."""
+
+    def __init__(self, **_: Any) -> None:
+        self.started: Counter[str] = Counter()
+        self.incidents: list[str] = []
+        self.alive: list[str] = []
+        self.most = 0
+
+    def boot(self, *server: Any) -> None:
+        if key_of(*server) not in self.alive:
+            self.alive.append(key_of(*server))
+            self.started["servers"] += 1
+
+    def retire(self, *server: Any) -> None:
+        self.alive.remove(key_of(*server))
+
+    def close(self) -> None:
+        self.alive.clear()
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
+    def observe(plan: Any, pool: Any, *, project: dict[str, str]) -> Any:
+        server = (plan.variables, plan.reference.engine)
+        pool.boot(*server)
+        pool.most = max(pool.most, len(pool.alive))
+        return not_run(plan.cell, CONFIG, "a test", project=project)
+
+    monkeypatch.setattr(session, "Pool", FakePool)
+    monkeypatch.setattr(session, "observe", observe)
+    return Session(CONFIG, CELLS, results=tmp_path)
+
+
+def test_no_more_than_two_servers_are_alive_and_each_is_started_once(one: Session) -> None:
+    for cell in CELLS:
+        one.run(cell)
+    assert one.started["servers"] == one.distinct["servers"] > 6
+    assert one.pool.most == 2  # type: ignore[attr-defined]
+    assert one.pool.alive == []  # type: ignore[attr-defined]
+
+
+def test_two_boot_before_the_first_cell_runs(one: Session) -> None:
+    assert len(one.pool.alive) == 2  # type: ignore[attr-defined]
+
+
+def test_cell_that_comes_again_has_its_server(one: Session) -> None:
+    for cell in (CELLS[0], CELLS[0], CELLS[-2]):
+        one.run(cell)
+    assert one.started["servers"] <= one.distinct["servers"]
