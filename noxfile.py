@@ -42,7 +42,7 @@ def smoke(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests that need no vLLM (a minute)."""
+    """Run the tests that need no vLLM (two minutes)."""
     install(session, "tests")
     # Where bytecode is not kept, the many short processes of the tests compile all anew.
     session.run("pytest", *session.posargs, env={"PYTHONDONTWRITEBYTECODE": None})
