@@ -13,13 +13,13 @@ from vllm_parity.engine.pool import key_of
 from vllm_parity.errors import ParityError
 from vllm_parity.families import make_plan
 from vllm_parity.families.distinct import distinct
+from vllm_parity.handover import give, given_back
 from vllm_parity.ledger import Ledger
 from vllm_parity.live import LiveLine, verdict_words, was_rerun
 from vllm_parity.observation import load_observation
 from vllm_parity.observe import lost
 from vllm_parity.report.explain import explain_outcome
 from vllm_parity.results import Results, new_run_id
-from vllm_parity.workers import give, given_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,13 +22,12 @@ from vllm_parity.chosen import (
     machine_of,
 )
 from vllm_parity.errors import ConfigError, ParityError
+from vllm_parity.handover import give_back, given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vllm_parity.session import Share
-
-_INPUT = "vllm_parity"
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -79,20 +78,18 @@ def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - xdist's WorkerCont
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """On a worker: see the GPU of its own alone."""
-    given = _given(config)
-    if given is not None:
-        os.environ.update(given["variables"])
+    mine = given(config)
+    if mine is not None:
+        os.environ.update(mine["variables"])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker: tell the controller what was started."""
     run = session.config.stash.get(RUN, None)
-    if run is not None and _given(session.config) is not None:
-        session.config.workeroutput[_INPUT] = {  # type: ignore[attr-defined]
-            "started": dict(run.started),
-            "incidents": list(run.incidents),
-        }
+    if run is not None and given(session.config) is not None:
+        told = {"started": dict(run.started), "incidents": list(run.incidents)}
+        give_back(session.config, told)
 
 
 def share_of(config: pytest.Config) -> Share | None:
@@ -106,28 +103,12 @@ def share_of(config: pytest.Config) -> Share | None:
 
     if not hasattr(config, "workerinput"):
         return None
-    given = _given(config)
-    if given is None:
+    mine = given(config)
+    if mine is None:
         msg = (
             "pytest-xdist: nothing says which cells, and so how many GPUs they need; choose some,"
             " such as with --platform, or leave -n out"
         )
         raise ConfigError(msg)
     name = config.workerinput["workerid"]
-    return Share(run_id=given["run_id"], name=name, number=given["number"])
-
-
-def give(node: Any, *, run_id: str, number: int, variables: dict[str, str]) -> None:  # noqa: ANN401
-    """On the controller: hand a worker what :func:`share_of` returns there, and its variables."""
-    node.workerinput[_INPUT] = {"run_id": run_id, "number": number, "variables": variables}
-
-
-def given_back(node: Any) -> dict[str, Any]:  # noqa: ANN401 - xdist's WorkerController
-    """On the controller: return what a worker started; nothing where it crashed."""
-    told: dict[str, Any] = getattr(node, "workeroutput", {}).get(_INPUT, {})
-    return told
-
-
-def _given(config: pytest.Config) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = getattr(config, "workerinput", {}).get(_INPUT)
-    return found
+    return Share(run_id=mine["run_id"], name=name, number=mine["number"])
