@@ -66,14 +66,14 @@ def _models(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.families.command import add_plan_arguments, run_plan
+    from vllm_parity.report.plan_command import add_plan_arguments, run_plan
 
     add_plan_arguments(parser)
     parser.set_defaults(run=run_plan)
 
 
 def _merge(parser: argparse.ArgumentParser) -> None:
-    from vllm_parity.report.command import add_merge_arguments, run_merge
+    from vllm_parity.report.merge_command import add_merge_arguments, run_merge
 
     add_merge_arguments(parser)
     parser.set_defaults(run=run_merge)
