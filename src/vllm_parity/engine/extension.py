@@ -16,9 +16,11 @@ class ParityExtension:
 
     def parity_describe(self) -> dict[str, Any]:
         """Return what the worker runs with: configuration, chosen parts, variables, versions."""
+        from vllm_parity.engine import graphs
         from vllm_parity.engine.fingerprint import fingerprint, visible_variables
         from vllm_parity.engine.readback import dump_config
 
+        graphs.watch()
         groups = getattr(self.model_runner, "attn_groups", [])
         backends = {group.backend.get_name() for kind in groups for group in kind}
         return {
@@ -29,6 +31,12 @@ class ParityExtension:
             "model_runner": type(self.model_runner).__name__,
             "attention_backend": "+".join(sorted(backends)),
         }
+
+    def parity_graph_replays(self) -> dict[str, int]:
+        """Return how many CUDA graphs of each mode were replayed since the last call."""
+        from vllm_parity.engine import graphs
+
+        return graphs.drain()
 
     def parity_set_weight(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vllm_parity.engine import graphs
 from vllm_parity.engine.readback import effective_knobs
 from vllm_parity.engine.stats import witness
 
@@ -59,7 +60,8 @@ class OfflineEngine:
             for one in requests
         ]
         answer = self._ask("generate", requests=sent, together=together)
-        return Generated(outputs=answer["outputs"], witness=witness(answer["steps"]))
+        counted = witness(answer["steps"]) | graphs.witness(answer["graph_replays"])
+        return Generated(outputs=answer["outputs"], witness=counted)
 
     def reset_prefix_cache(self) -> bool:
         """Forget all cached prefixes; return whether vLLM says that it did."""

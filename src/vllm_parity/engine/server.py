@@ -95,6 +95,11 @@ class Server:
         answer: dict[str, float] = self.rpc("parity_set_weight", name, index, new, delta)
         return answer
 
+    def graph_replays(self) -> dict[str, int]:
+        """Return how many CUDA graphs of each mode were replayed since the last call."""
+        replays: dict[str, int] = self.rpc("parity_graph_replays")
+        return replays
+
     def close(self) -> None:
         """End the server and its children."""
         self.process.stop()

@@ -28,12 +28,10 @@ class StepRecorder:
         if scheduler_stats is None:
             return
         details = scheduler_stats.iteration_details
-        graph = scheduler_stats.cudagraph_stats
         spec = scheduler_stats.spec_decoding_stats
         step = {
             "prefix_cache_queries": scheduler_stats.prefix_cache_stats.queries,
             "prefix_cache_hits": scheduler_stats.prefix_cache_stats.hits,
-            "graph_mode": graph.runtime_mode if graph else None,
             "mm_cache_hits": mm_cache_stats.hits if mm_cache_stats else 0,
             "spec_draft_tokens": spec.num_draft_tokens if spec else 0,
             "spec_accepted_tokens": spec.num_accepted_tokens if spec else 0,
@@ -77,7 +75,6 @@ def witness(steps: list[Step]) -> dict[str, int]:
         "max_running_requests": max(requests, default=0),
         "max_step_tokens": max(tokens, default=0),
         "prefill_chunks": sum(s.get("prefill_requests", 0) for s in steps),
-        "graph_replays": sum(s["graph_mode"] in {"FULL", "PIECEWISE"} for s in steps),
         **{
             name: sum(s[name] for s in steps)
             for name in (

@@ -41,19 +41,25 @@ class Worker:
         return dict(described)
 
     def generate(self, key: str, requests: list[dict[str, Any]], *, together: bool) -> Any:  # noqa: ANN401
-        """Run requests, all in one call or one call each; return their outputs and the steps."""
+        """Run requests, in one call or one each; return outputs, steps and graphs replayed."""
         from vllm import SamplingParams
 
         llm, recorder = self._engines[key]
         prompts = [_prompt(request) for request in requests]
         sampling = [SamplingParams(**request["sampling"]) for request in requests]
         recorder.drain()
+        llm.collective_rpc("parity_graph_replays")
         if together:
             outputs = llm.generate(prompts, sampling, use_tqdm=False)
         else:
             pairs = zip(prompts, sampling, strict=True)
             outputs = [llm.generate(p, s, use_tqdm=False)[0] for p, s in pairs]
-        return {"outputs": [_plain(output) for output in outputs], "steps": recorder.drain()}
+        (replays,) = llm.collective_rpc("parity_graph_replays")
+        return {
+            "outputs": [_plain(output) for output in outputs],
+            "steps": recorder.drain(),
+            "graph_replays": replays,
+        }
 
     def reset_prefix_cache(self, key: str) -> bool:
         """Forget all cached prefixes; return whether vLLM says that it did."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from vllm_parity.engine import graphs
 from vllm_parity.engine.server import MODEL_NAME
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, arm_knobs, nudged
@@ -59,18 +60,20 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     if meets_caches_warm(plan.cell):
         for request in plan.requests:
             server.chat(_body(request))
+    server.graph_replays()
     reference, control = (
-        [_plain(request, server.chat(_body(request))) for request in plan.requests]
+        _arm(
+            plan.reference,
+            server,
+            [_plain(request, server.chat(_body(request))) for request in plan.requests],
+        )
         for _ in range(2)
     )
     pool.stage("streaming")
     with nudged(server, plan):
-        candidate = [_streamed(request, server) for request in plan.requests]
-    arms = Arms(
-        reference=_arm(plan.reference, server, reference),
-        candidate=_arm(plan.candidate, server, candidate),
-        control=_arm(plan.reference, server, control),
-    )
+        streamed = [_streamed(request, server) for request in plan.requests]
+        candidate = _arm(plan.candidate, server, streamed)
+    arms = Arms(reference=reference, candidate=candidate, control=control)
     return Outcome(arms=arms, environment=server.environment)
 
 
@@ -106,6 +109,7 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
 
 
 def _arm(side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
+    """Return an arm whose requests were the last that the server has answered."""
     answers = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
     usages = [_usage(events) for events in answers]
     hits = sum(
@@ -113,6 +117,7 @@ def _arm(side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
     )
     witness: dict[str, Any] = {
         **server.witness,
+        **graphs.witness(server.graph_replays()),
         "prefix_cache_hits": hits,
         "tool_calls": sum(map(_tool_calls, answers)),
     }

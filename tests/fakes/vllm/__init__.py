@@ -87,6 +87,12 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def replays(settings: dict[str, Any]) -> dict[str, int]:
+    """Return what `ParityExtension.parity_graph_replays` would."""
+    graphs = not settings.get("enforce_eager") and not settings.get("compilation_config")
+    return {"FULL": 7} if graphs else {}
+
+
 def _gpu() -> dict[str, str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return {"gpu": visible} if visible else {}
@@ -129,6 +135,8 @@ class LLM:
         """Do what `ParityExtension` does."""
         if method == "parity_describe":
             return [describe(self.settings)]
+        if method == "parity_graph_replays":
+            return [replays(self.settings)]
         _, _, value, delta = args
         before = self.nudge
         if "FAKE_VLLM_NUMB" not in os.environ:

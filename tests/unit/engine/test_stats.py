@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from vllm_parity.engine.stats import StepRecorder, witness
 
 
@@ -15,7 +13,6 @@ def stats(
     prefill: tuple[int, int] = (0, 0),
     decode: tuple[int, int] = (0, 0),
     cache: tuple[int, int] = (0, 0),
-    graph: str | None = None,
     drafts: tuple[int, int] | None = None,
     details: bool = True,
 ) -> Any:
@@ -30,7 +27,6 @@ def stats(
         if details
         else None,
         prefix_cache_stats=SimpleNamespace(queries=cache[0], hits=cache[1]),
-        cudagraph_stats=graph and SimpleNamespace(runtime_mode=graph),
         spec_decoding_stats=drafts
         and SimpleNamespace(num_draft_tokens=drafts[0], num_accepted_tokens=drafts[1]),
     )
@@ -81,11 +77,6 @@ def test_cache_and_drafts_add_up() -> None:
     assert found["spec_draft_tokens"] == 6
     assert found["spec_accepted_tokens"] == 5
     assert found["spec_rejected_tokens"] == 1
-
-
-@pytest.mark.parametrize(("mode", "replays"), [("FULL", 1), ("PIECEWISE", 1), ("NONE", 0)])
-def test_only_steps_with_a_graph_are_replays(mode: str, replays: int) -> None:
-    assert witnessed(stats(graph=mode), stats())["graph_replays"] == replays
 
 
 def test_step_without_details_shows_no_requests() -> None:

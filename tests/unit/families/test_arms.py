@@ -66,6 +66,9 @@ class Engine:
         self.say("reset")
         return True
 
+    def graph_replays(self) -> dict[str, int]:
+        return {"FULL": 3}
+
     def set_weight(self, _name: str, _index: int, **change: float) -> dict[str, float]:
         self.say("moved" if "delta" in change else f"back to {change['value']}")
         return {"before": 0.5, "after": 0.51}
@@ -215,12 +218,16 @@ def test_chat_counts_its_chunks_with_tokens_and_its_hits() -> None:
     _, arms, _ = ran(CHAT)
     assert arms["candidate"].witness == {
         "compiled_graphs": 0,
+        "graph_replays": 3,
+        "graph_replays_full": 3,
         "prefix_cache_hits": 64,
         "tool_calls": 0,
         "chunks": 2,
     }
     assert arms["reference"].witness == {
         "compiled_graphs": 0,
+        "graph_replays": 3,
+        "graph_replays_full": 3,
         "prefix_cache_hits": 64,
         "tool_calls": 0,
     }

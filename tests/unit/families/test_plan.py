@@ -35,7 +35,7 @@ from vllm_parity.matrix.match import matches
 
 CONFIG = load_config()
 CELLS = CONFIG.matrix.cells
-COUNTED = {*witness([]), "compiled_graphs", "chunks", "tool_calls"}
+COUNTED = {*witness([]), "graph_replays", "compiled_graphs", "chunks", "tool_calls"}
 """All that is ever witnessed."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")

@@ -8,7 +8,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from vllm import describe, fault, token_at
+from vllm import describe, fault, replays, token_at
 
 
 def settings_of(arguments: list[str]) -> dict[str, Any]:
@@ -63,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
     def _rpc(self, method: str, args: list[str]) -> dict[str, Any]:
         if method == "parity_describe":
             return describe(SETTINGS)
+        if method == "parity_graph_replays":
+            return replays(SETTINGS)
         before = NUDGE[0]
         NUDGE[0] = float(args[2]) if args[2] else before + float(args[3])
         return {"before": before, "after": NUDGE[0]}
