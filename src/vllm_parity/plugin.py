@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.outcomes import Failed
 
+from vllm_parity import workers
 from vllm_parity.chosen import RUN, cell_of, chosen_cells, give_up, loaded, machine_of
 from vllm_parity.errors import ConfigError, ParityError
 from vllm_parity.live import LiveLine
 from vllm_parity.matrix import Family
 from vllm_parity.matrix.options import add_selection_options, read_selection
-from vllm_parity.workers import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from vllm_parity.matrix import Cell
     from vllm_parity.session import Session
 
-pytest_plugins = ("vllm_parity.workers",)
 
 _ERROR: pytest.StashKey[ParityError] = pytest.StashKey()
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that select cells."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the options that select cells, and what is there for pytest-xdist."""
+    pluginmanager.register(workers, "vllm-parity-workers")
     group = parser.getgroup("vllm-parity", "numerical parity of vLLM")
     add_selection_options(group.addoption)
     group.addoption("--waivers", type=Path, help="a waivers.toml other than the project's own")
@@ -96,7 +96,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[_SESSION] = config.stash[RUN] = Session(
             loaded(config),
             cells,
-            share=share_of(config),
+            share=workers.share_of(config),
             missing=_missing(config, cells),
             results=config.option.results,
             server_port=config.option.server_port,

@@ -190,6 +190,16 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+def test_plugin_can_be_named_where_the_project_is_not_installed(
+    command: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    words = command("-p", "vllm_parity.plugin", "--collect-only", "--tier", "smoke")
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "21 tests collected" in done.stdout
+
+
 # What this machine cannot run
 
 NO_GPU = str(ROOT / "tests" / "data" / "machines" / "no-gpu.json")
