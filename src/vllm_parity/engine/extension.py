@@ -28,7 +28,8 @@ class ParityExtension:
             "environment": fingerprint(),
             "variables": visible_variables(),
             "witness": {"compiled_graphs": _compiled_graphs()},
-            "model_runner": type(self.model_runner).__name__,
+            # vLLM's two model runners have the same name in different modules.
+            "model_runner": f"{type(self.model_runner).__module__}.{type(self.model_runner).__name__}",
             "attention_backend": "+".join(sorted(backends)),
         }
 

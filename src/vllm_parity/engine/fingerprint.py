@@ -77,9 +77,10 @@ def _device(torch: Any) -> dict[str, str]:  # noqa: ANN401 - the module
     if not torch.cuda.is_available():
         return {"device": _processor(), "arch": torch.backends.cpu.get_cpu_capability()}
     properties = torch.cuda.get_device_properties(0)
-    # AMD's builds name the architecture, with features after a colon; NVIDIA's number it.
-    amd = getattr(properties, "gcnArchName", "").partition(":")[0]
-    return {"device": properties.name, "arch": amd or f"sm_{properties.major}{properties.minor}"}
+    # AMD's builds name the architecture, with features after a colon; NVIDIA's have the card there.
+    name = getattr(properties, "gcnArchName", "").partition(":")[0]
+    numbered = f"sm_{properties.major}{properties.minor}"
+    return {"device": properties.name, "arch": name if name.startswith("gfx") else numbered}
 
 
 def _processor() -> str:

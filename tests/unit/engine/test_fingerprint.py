@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING
+from types import ModuleType, SimpleNamespace
 
-from vllm_parity.engine.fingerprint import recorded, visible_variables
+import pytest
 
-if TYPE_CHECKING:
-    import pytest
+from vllm_parity.engine.fingerprint import _device, recorded, visible_variables
 
 
 def test_variables_of_vllm_and_its_libraries_are_recorded_and_no_secret_or_place() -> None:
@@ -29,6 +27,26 @@ def test_variables_of_vllm_and_its_libraries_are_recorded_and_no_secret_or_place
     assert marked == {**environment, "PARITY_RECORDED": marked["PARITY_RECORDED"]}
     names = marked["PARITY_RECORDED"].split()
     assert names == ["CUDA_MODULE_LOADING", "OMP_NUM_THREADS", "VLLM_BATCH_INVARIANT"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "expected"),
+    [("NVIDIA H200", "NVIDIA H200", "sm_90"), ("AMD", "gfx942:sramecc+:xnack-", "gfx942")],
+)
+def test_gpu_is_named_with_its_architecture(name: str, arch: str, expected: str) -> None:
+    properties = SimpleNamespace(name=name, gcnArchName=arch, major=9, minor=0)
+    cuda = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
+    assert _device(SimpleNamespace(cuda=cuda)) == {"device": name, "arch": expected}
+
+
+def test_without_a_gpu_it_is_the_processor() -> None:
+    cpu = SimpleNamespace(get_cpu_capability=lambda: "AVX512")
+    torch = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: False), backends=SimpleNamespace(cpu=cpu)
+    )
+    found = _device(torch)
+    assert found["arch"] == "AVX512"
+    assert found["device"]
 
 
 def test_what_vllm_sets_for_itself_later_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
