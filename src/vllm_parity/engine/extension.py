@@ -21,6 +21,7 @@ class ParityExtension:
         from vllm_parity.engine.readback import dump_config
 
         graphs.watch()
+        runner = type(self.model_runner)
         groups = getattr(self.model_runner, "attn_groups", [])
         backends = {group.backend.get_name() for kind in groups for group in kind}
         return {
@@ -29,7 +30,7 @@ class ParityExtension:
             "variables": visible_variables(),
             "witness": {"compiled_graphs": _compiled_graphs()},
             # vLLM's two model runners have the same name in different modules.
-            "model_runner": f"{type(self.model_runner).__module__}.{type(self.model_runner).__name__}",
+            "model_runner": f"{runner.__module__}.{runner.__name__}",
             "attention_backend": "+".join(sorted(backends)),
         }
 
