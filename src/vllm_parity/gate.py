@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.hardware import at_least
+from vllm_parity.hub import has_token, is_downloaded
 from vllm_parity.matrix.axes import Dtype, Family, Method, Platform
 from vllm_parity.matrix.match import matches
 from vllm_parity.matrix.models import HubModel
@@ -110,6 +111,14 @@ class Gate:
                     f"models.toml pins no revision of {name}; where the hub can be reached,"
                     f" `vllm-parity models --pin {name}` writes it"
                 )
+            elif isinstance(model, HubModel) and model.needs_token and not self._can_have(model):
+                yield (
+                    f"{name} needs a token of the hub, and there is none: set HF_TOKEN, or take"
+                    " --models built-in"
+                )
+
+    def _can_have(self, model: HubModel) -> bool:
+        return has_token() or is_downloaded(model.repo, model.revision)
 
     def memory(self, cell: Cell) -> int:
         """Estimate the bytes that a cell's engines take while they are alive together.

@@ -30,6 +30,13 @@ NONE = Vllm(version="0.32.0", folder=None)
 GIB = 1 << 30
 
 
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "x")
+    for name in ("HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def gate(name: str, *, built_in: bool = False, vllm: Vllm | None = NONE) -> Gate:
     return Gate(
         matrix=BUILT_IN if built_in else MATRIX,
@@ -168,6 +175,22 @@ def test_model_without_a_revision_is_not_run() -> None:
         "models.toml pins no revision of llama-3.1-8b-eagle; where the hub can be reached,"
         " `vllm-parity models --pin llama-3.1-8b-eagle` writes it"
     )
+
+
+def test_model_that_needs_a_token_is_run_with_one_or_where_it_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cell = chosen(Platform.CUDA, "ultravox-v0.5-llama-3.2-1b")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_TOKEN")
+    assert "needs a token of the hub" in (gate("h100").missing(cell) or "")
+    snapshots = tmp_path / "hub" / "models--fixie-ai--ultravox-v0_5-llama-3_2-1b" / "snapshots"
+    (snapshots / "b95bec8ab291eeb04b5cd600dd473377f6b79026").mkdir(parents=True)
+    assert gate("h100").missing(cell) is None
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "other"))
+    assert gate("h100").missing(cell) is not None
+    monkeypatch.setenv("HF_TOKEN", "x")
+    assert gate("h100").missing(cell) is None
 
 
 def test_every_execution_of_a_family_runs_on_an_h100() -> None:
