@@ -121,13 +121,16 @@ def _read_stdin(_name: str) -> Observation:
 def expand(names: Sequence[str]) -> list[str]:
     """Return the files that names, globs and folders stand for, each once.
 
+    A run's folder `meta` is left out: what lies there are attempts that did not count.
+
     Raises ConfigError where one stands for none: a typing error must not look like a pass.
     """
     found: dict[str, None] = {}
     for name in names:
         path = Path(name)
         if path.is_dir():
-            files = sorted(str(file) for file in path.rglob("*.json"))
+            below = path.rglob("*.json")
+            files = sorted(str(one) for one in below if "meta" not in one.relative_to(path).parts)
         elif name == "-" or path.exists() or not glob.has_magic(name):
             files = [name]
         else:

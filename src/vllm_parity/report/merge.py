@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ConfigError, FormatError, ResultsError
@@ -89,11 +88,10 @@ def find_records(names: Sequence[str]) -> list[str]:
 
     """
     try:
-        files = expand(names)
+        return expand(names)
     except ConfigError as error:
         msg = f"{error}; if every job ended before it recorded anything, see the jobs' own logs"
         raise ResultsError(msg) from None
-    return [file for file in files if Path(file).parent.name != "meta"]
 
 
 def merge(

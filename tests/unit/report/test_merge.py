@@ -93,6 +93,16 @@ def test_cell_recorded_twice_counts_as_the_worse_and_says_both(
     assert "recorded twice: pass in " in out
 
 
+@pytest.mark.parametrize("command", ["merge", "judge"])
+def test_first_attempt_of_a_cell_that_was_tried_again_does_not_count(
+    capsys: Capture, tmp_path: Path, command: str
+) -> None:
+    record(tmp_path / "run", PLAIN)
+    record(tmp_path / "run" / "meta" / "attempts", PLAIN, BAD)
+    assert main([command, str(tmp_path)]) == 0
+    assert "recorded twice" not in capsys.readouterr().out
+
+
 def test_built_in_cells_are_known_as_well(capsys: Capture, tmp_path: Path) -> None:
     cell = "cuda-batch_invariance-text-graph-apc_off-flash_attn-bi"
     record(tmp_path, cell)
