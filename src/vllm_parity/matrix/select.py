@@ -42,7 +42,8 @@ def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
     """
     for pattern in wanted.cells:
         if not fnmatch.filter([cell.id for cell in matrix.cells], pattern):
-            msg = f"--cell: {unknown('cell', pattern, [cell.id for cell in matrix.cells])}"
+            told = unknown("cell", pattern, [cell.id for cell in matrix.cells])
+            msg = f"--cell: {told}; `vllm-parity plan --list` shows them"
             raise ConfigError(msg)
     chosen = tuple(cell for cell in matrix.cells if _fulfils(cell, wanted))
     if not chosen:
