@@ -54,10 +54,12 @@ def loaded(config: pytest.Config) -> Config:
     """
     if _CONFIG not in config.stash:
         from vllm_parity.families import load_config
+        from vllm_parity.families.config import read_forced
 
         option = config.option
         models = read_axis("--models", option.models, Models)
-        config.stash[_CONFIG] = load_config(option.matrix, models, option.waivers)
+        forced = read_forced(option.engine)
+        config.stash[_CONFIG] = load_config(option.matrix, models, option.waivers, forced)
     return config.stash[_CONFIG]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.matrix.axes import Dtype, Family, Platform
+from vllm_parity.matrix.axes import Dtype, Family, Platform, Switch
 from vllm_parity.strict import load_toml
 
 if TYPE_CHECKING:
@@ -45,10 +45,17 @@ NUMBERS: dict[Kind, tuple[str, ...]] = {
 
 _REQUIRED = {Kind.CLOSE: ("atol", "rtol")}
 
+_PRECISION = {Dtype.FLOAT32: 24, Dtype.BFLOAT16: 8, Dtype.FLOAT16: 11}
+"""Bits of the significand, with the one that is not stored (IEEE 754; bfloat16 has 8)."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedContract:
-    """One entry of the file. Family, platform and dtype are None where it holds for any."""
+    """One entry of the file.
+
+    Family, platform, dtype and batch-invariant mode are None where it holds for any. `atol` may
+    have been given as a number of `steps`; see :func:`logit_step`.
+    """
 
     name: str
     kind: Kind
@@ -56,6 +63,8 @@ class NamedContract:
     family: Family | None = None
     platform: Platform | None = None
     dtype: Dtype | None = None
+    batch_invariant: Switch | None = None
+    steps: float | None = None
     atol: float | None = None
     rtol: float | None = None
     tie_gap: float | None = None
@@ -70,10 +79,13 @@ class NamedContract:
         given = {name: value for name, value in numbers.items() if value is not None}
         return {"kind": self.kind, **given, "name": self.name}
 
-    def fit(self, family: str, platform: str, dtype: str | None) -> int | None:
+    def fit(
+        self, family: str, platform: str, dtype: str | None, batch_invariant: str | None
+    ) -> int | None:
         """Return how well this entry fits, None where it does not."""
         score = 0
         for mine, asked, weight in (
+            (self.batch_invariant, batch_invariant, 8),
             (self.platform, platform, 4),
             (self.family, family, 2),
             (self.dtype, dtype, 1),
@@ -92,14 +104,20 @@ class Contracts:
     path: str
     by_name: Mapping[str, NamedContract]
 
-    def find(self, family: str, platform: str, dtype: str | None = None) -> NamedContract:
+    def find(
+        self,
+        family: str,
+        platform: str,
+        dtype: str | None = None,
+        batch_invariant: str | None = None,
+    ) -> NamedContract:
         """Return the entry that fits best; raise ConfigError where none does."""
         if dtype is not None:
             dtype = dtype.removeprefix("torch.")
         fits = {
             contract: fit
             for contract in self.by_name.values()
-            if (fit := contract.fit(family, platform, dtype)) is not None
+            if (fit := contract.fit(family, platform, dtype, batch_invariant)) is not None
         }
         if not fits:
             msg = (
@@ -125,19 +143,55 @@ def load_contracts(path: Path | None = None) -> Contracts:
     places: dict[tuple[str | None, ...], str] = {}
     for name, table in root.items():
         contract = by_name[name] = _contract(name, table)
-        place = contract.family, contract.platform, contract.dtype
+        place = (
+            contract.family,
+            contract.platform,
+            contract.dtype,
+            contract.batch_invariant,
+        )
         if place in places:
             # One of the two would never be used.
-            msg = f"[{places[place]}] and [{name}] hold for the same family, platform and dtype"
+            msg = f"[{places[place]}] and [{name}] hold for the same cells"
             raise root.fail(msg)
         places[place] = name
     return Contracts(str(path), by_name)
 
 
+def logit_step(dtype: Dtype, below: float) -> float:
+    """Return how far apart two neighbours of a dtype are, in the binade that ends at `below`.
+
+    A logit is rounded to the model's dtype, so that what differs in its last bit differs by this,
+    and so does its logprob. Numbers from 2^(e-1) to 2^e are 2^(e-p) apart, with p bits of
+    significand.
+
+    >>> logit_step(Dtype.BFLOAT16, 16.0)
+    0.0625
+    """
+    return below * 2.0 ** -_PRECISION[dtype]
+
+
+def _steps(table: Table, dtype: Dtype | None) -> tuple[float | None, float | None]:
+    """Take `steps` and `logits_below`, where they stand for `atol`; return it, and the steps."""
+    if "steps" not in table.data:
+        return None, None
+    steps, below = _number(table, "steps", needed=True), table.take("logits_below", float)
+    if dtype is None or "atol" in table.data or math.frexp(below)[0] != 0.5:
+        msg = "steps: needs a dtype, a power of two as logits_below, and no atol beside it"
+        raise table.fail(msg)
+    return (steps or 0.0) * logit_step(dtype, below), steps
+
+
 def _contract(name: str, table: Table) -> NamedContract:
     kind = table.enum("kind", Kind)
-
-    required = _REQUIRED.get(kind, ())
+    dtype = table.enum("dtype", Dtype, None)
+    atol, steps = _steps(table, dtype)
+    required = () if steps is not None else _REQUIRED.get(kind, ())
+    numbers = {key: _number(table, key, needed=key in required) for key in NUMBERS[kind]}
+    if steps is not None:
+        if kind is not Kind.CLOSE:
+            msg = f"steps: {kind} has no atol that they could stand for"
+            raise table.fail(msg)
+        numbers |= {"atol": atol, "rtol": numbers["rtol"] or 0.0}
     # What is looser than bitwise needs evidence.
     loose = kind is not Kind.BITWISE
     contract = NamedContract(
@@ -146,11 +200,13 @@ def _contract(name: str, table: Table) -> NamedContract:
         why=table.take("why", str),
         family=table.enum("family", Family, None),
         platform=table.enum("platform", Platform, None),
-        dtype=table.enum("dtype", Dtype, None),
+        dtype=dtype,
+        batch_invariant=table.enum("batch_invariant", Switch, None),
+        steps=steps,
         measured=_text(table, "measured", needed=loose),
         date=_optional(table, "date", datetime.date, needed=loose),
         source=_text(table, "source", needed=loose),
-        **{key: _number(table, key, needed=key in required) for key in NUMBERS[kind]},
+        **numbers,
     )
     table.finish()
     return contract

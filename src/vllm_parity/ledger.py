@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections import Counter
@@ -53,6 +54,8 @@ class Ledger:
         self.config = config
         self.results = results
         self.project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
+        if config.forced:
+            self.project["forced"] = json.dumps(dict(config.forced), sort_keys=True)
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.distinct: dict[str, int] = {}

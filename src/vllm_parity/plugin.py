@@ -35,6 +35,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(workers, "vllm-parity-workers")
     group = parser.getgroup("vllm-parity", "numerical parity of vLLM")
     add_selection_options(group.addoption)
+    group.addoption(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="force an engine argument of vLLM on both arms; the value is JSON, or a word",
+    )
+    group.addoption(
+        "--enforce-eager",
+        action="append_const",
+        dest="engine",
+        const="enforce_eager=true",
+        help="the same as --engine enforce_eager=true",
+    )
     group.addoption("--waivers", type=Path, help="a waivers.toml other than the project's own")
     group.addoption(
         "--results", type=Path, default=Path("results"), help="folder of records (default: results)"

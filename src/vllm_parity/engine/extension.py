@@ -13,14 +13,15 @@ class ParityExtension:
 
     model_runner: Any
     vllm_config: Any
+    parity_trace: Any
 
     def parity_describe(self) -> dict[str, Any]:
         """Return what the worker runs with: configuration, chosen parts, variables, versions."""
-        from vllm_parity.engine import graphs
         from vllm_parity.engine.fingerprint import fingerprint, visible_variables
         from vllm_parity.engine.readback import dump_config
+        from vllm_parity.engine.trace import Trace
 
-        graphs.watch()
+        self.parity_trace = Trace(self.model_runner)
         runner = type(self.model_runner)
         groups = getattr(self.model_runner, "attn_groups", [])
         backends = {group.backend.get_name() for kind in groups for group in kind}
@@ -34,11 +35,10 @@ class ParityExtension:
             "attention_backend": "+".join(sorted(backends)),
         }
 
-    def parity_graph_replays(self) -> dict[str, int]:
-        """Return how many CUDA graphs of each mode were replayed since the last call."""
-        from vllm_parity.engine import graphs
-
-        return graphs.drain()
+    def parity_steps(self) -> list[dict[str, Any]] | None:
+        """Return what was computed since the last call; see :class:`vllm_parity.engine.trace`."""
+        steps: list[dict[str, Any]] | None = self.parity_trace.drain()
+        return steps
 
     def parity_set_weight(
         self,

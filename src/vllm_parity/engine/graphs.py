@@ -1,8 +1,8 @@
 """Counting the replays of CUDA graphs, inside vLLM's worker.
 
 vLLM's own count is there for one of its two model runners alone. Here `CUDAGraph.replay` itself is
-counted, and what vLLM replays is told by the two places that it does so from. A name of vLLM's
-that is not there leaves the mode unknown, never the count.
+counted, and the mode and the number of tokens are told by the two places that vLLM replays from. A
+name of vLLM's that is not there leaves these unknown, never the count.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_replays: Counter[str] = Counter()
-_mode = ["UNKNOWN"]
+UNKNOWN = "UNKNOWN:0"
+"""What is counted where nothing tells a graph's mode and tokens."""
+
+_told = [UNKNOWN]
+_counts: list[Counter[str]] = [Counter()]
 
 
 def watch() -> None:
@@ -34,37 +37,33 @@ def watch() -> None:
     )
 
 
-def drain() -> dict[str, int]:
-    """Return how many graphs of each mode were replayed since the last call.
+def count_into(counts: Counter[str]) -> None:
+    """Count replays there from now on: by mode and tokens, such as ``FULL:4``.
 
-    A PIECEWISE step replays one graph for each piece of the model.
+    The tokens are those that the graph was captured for: at least as many as the step has.
     """
-    found = dict(_replays)
-    _replays.clear()
-    return found
-
-
-def witness(replays: dict[str, int]) -> dict[str, int]:
-    """Return what was counted as a witness shows it: the sum, and each mode's part."""
-    return {"graph_replays": sum(replays.values())} | {
-        f"graph_replays_{mode.lower()}": count for mode, count in sorted(replays.items())
-    }
+    _counts[0] = counts
 
 
 def _count() -> None:
-    _replays[_mode[-1]] += 1
+    _counts[0][_told[-1]] += 1
 
 
 def _of_wrapper(wrapper: Any, *_: Any) -> str:  # noqa: ANN401 - vLLM's
-    return str(getattr(getattr(wrapper, "runtime_mode", None), "name", "UNKNOWN"))
+    from vllm.forward_context import get_forward_context, is_forward_context_available
+
+    if not is_forward_context_available():
+        return UNKNOWN
+    tokens = getattr(get_forward_context().batch_descriptor, "num_tokens", 0)
+    return f"{wrapper.runtime_mode.name}:{tokens}"
 
 
-def _of_manager(*_: Any) -> str:  # noqa: ANN401 - vLLM's
-    return "FULL"
+def _of_manager(_: Any, descriptor: Any = None, *__: Any) -> str:  # noqa: ANN401 - vLLM's
+    return f"FULL:{getattr(descriptor, 'num_tokens', 0)}"
 
 
-def _wrap_named(module: str, kind: str, method: str, mode_of: Callable[..., str]) -> None:
-    """Have a method of vLLM's tell the mode of what is replayed within it."""
+def _wrap_named(module: str, kind: str, method: str, telling: Callable[..., str]) -> None:
+    """Have a method of vLLM's tell the mode and tokens of what is replayed within it."""
     import importlib
 
     try:
@@ -75,11 +74,14 @@ def _wrap_named(module: str, kind: str, method: str, mode_of: Callable[..., str]
 
     @functools.wraps(original)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - vLLM's
-        _mode.append(mode_of(self, *args))
+        try:
+            _told.append(telling(self, *args))
+        except (ImportError, AttributeError):
+            _told.append(UNKNOWN)
         try:
             return original(self, *args, **kwargs)
         finally:
-            _mode.pop()
+            _told.pop()
 
     setattr(found, method, told)
 

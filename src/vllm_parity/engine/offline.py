@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine import graphs
 from vllm_parity.engine.readback import effective_knobs
-from vllm_parity.engine.stats import witness
+from vllm_parity.engine.stats import counted, traced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vllm_parity.engine.host import Host
     from vllm_parity.engine.request import Request
+    from vllm_parity.engine.stats import Counts
+    from vllm_parity.engine.trace import TracedStep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +25,23 @@ class Generated:
     """
 
     outputs: list[dict[str, Any]]
-    witness: dict[str, int]
+    counts: list[Counts]
+    steps: list[TracedStep] | None
+
+    @property
+    def witness(self) -> dict[str, float]:
+        """What was counted, as an observation has it."""
+        return {**counted(self.counts), **traced(self.steps)}
 
 
 def joined(parts: Sequence[Generated]) -> Generated:
-    """Return several calls as one: what is a maximum stays one, the rest adds up."""
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, count in part.witness.items():
-            known = total.get(name, 0)
-            total[name] = max(known, count) if name.startswith("max_") else known + count
-    return Generated(outputs=[one for part in parts for one in part.outputs], witness=total)
+    """Return several calls as one."""
+    steps = [part.steps for part in parts]
+    return Generated(
+        outputs=[one for part in parts for one in part.outputs],
+        counts=[one for part in parts for one in part.counts],
+        steps=None if None in steps else [step for part in steps for step in part or ()],
+    )
 
 
 class OfflineEngine:
@@ -60,8 +67,7 @@ class OfflineEngine:
             for one in requests
         ]
         answer = self._ask("generate", requests=sent, together=together)
-        counted = witness(answer["steps"]) | graphs.witness(answer["graph_replays"])
-        return Generated(outputs=answer["outputs"], witness=counted)
+        return Generated(**answer)
 
     def reset_prefix_cache(self) -> bool:
         """Forget all cached prefixes; return whether vLLM says that it did."""

@@ -33,6 +33,7 @@ _KNOBS = {
     "distributed_executor_backend": "parallel_config.distributed_executor_backend",
     "compilation_mode": "compilation_config.mode",
     "cudagraph_mode": "compilation_config.cudagraph_mode",
+    "cudagraph_capture_sizes": "compilation_config.cudagraph_capture_sizes",
     "compilation_backend": "compilation_config.backend",
     "moe_backend": "kernel_config.moe_backend",
     "linear_backend": "kernel_config.linear_backend",

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A prompt, its media and vLLM's sampling parameters.
+    """A prompt, as text or as token ids, its media and vLLM's sampling parameters.
 
     `media` has one pair a piece, of the kind (``image``, ``video``) and its pixels: uint8 of the
     shape (height, width, 3), and (frames, height, width, 3) for a video.
     """
 
     id: str
-    prompt: str
+    prompt: str | tuple[int, ...]
     sampling: dict[str, Any]
     media: tuple[tuple[str, NDArray[np.uint8]], ...] = ()
 

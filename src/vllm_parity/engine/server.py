@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from vllm_parity.engine.trace import TracedStep
+
 ADDRESS = "127.0.0.1"
 MODEL_NAME = "model"
 _BOOT_SECONDS = 300.0
@@ -95,10 +97,14 @@ class Server:
         answer: dict[str, float] = self.rpc("parity_set_weight", name, index, new, delta)
         return answer
 
-    def graph_replays(self) -> dict[str, int]:
-        """Return how many CUDA graphs of each mode were replayed since the last call."""
-        replays: dict[str, int] = self.rpc("parity_graph_replays")
-        return replays
+    def reset_prefix_cache(self) -> None:
+        """Forget all cached prefixes."""
+        self._post("/reset_prefix_cache", {})
+
+    def steps(self) -> list[TracedStep] | None:
+        """Return what was computed since the last call; None where that cannot be seen."""
+        steps: list[TracedStep] | None = self.rpc("parity_steps")
+        return steps
 
     def close(self) -> None:
         """End the server and its children."""

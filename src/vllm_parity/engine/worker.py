@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine import leash, messages
-from vllm_parity.engine.stats import StepRecorder
+from vllm_parity.engine.stats import CountRecorder
 from vllm_parity.models.prompts import video_metadata
 
 if TYPE_CHECKING:
@@ -27,38 +27,38 @@ class Worker:
     """The engines of this process, and what a host may ask of them."""
 
     def __init__(self) -> None:
-        self._engines: dict[str, tuple[LLM, StepRecorder]] = {}
+        self._engines: dict[str, tuple[LLM, CountRecorder]] = {}
 
     def start(self, key: str, settings: dict[str, Any]) -> dict[str, Any]:
         """Make an engine, and return what `ParityExtension.parity_describe` says of it."""
         from vllm import LLM
 
         llm = LLM(**settings)
-        recorder = StepRecorder()
+        recorder = CountRecorder()
         llm.llm_engine.logger_manager.stat_loggers.append(recorder)
         self._engines[key] = (llm, recorder)
         (described,) = llm.collective_rpc("parity_describe")
         return dict(described)
 
     def generate(self, key: str, requests: list[dict[str, Any]], *, together: bool) -> Any:  # noqa: ANN401
-        """Run requests, in one call or one each; return outputs, steps and graphs replayed."""
+        """Run requests, in one call or one each; return outputs, counts and steps."""
         from vllm import SamplingParams
 
         llm, recorder = self._engines[key]
         prompts = [_prompt(request) for request in requests]
         sampling = [SamplingParams(**request["sampling"]) for request in requests]
         recorder.drain()
-        llm.collective_rpc("parity_graph_replays")
+        llm.collective_rpc("parity_steps")
         if together:
             outputs = llm.generate(prompts, sampling, use_tqdm=False)
         else:
             pairs = zip(prompts, sampling, strict=True)
             outputs = [llm.generate(p, s, use_tqdm=False)[0] for p, s in pairs]
-        (replays,) = llm.collective_rpc("parity_graph_replays")
+        (traced,) = llm.collective_rpc("parity_steps")
         return {
             "outputs": [_plain(output) for output in outputs],
-            "steps": recorder.drain(),
-            "graph_replays": replays,
+            "counts": recorder.drain(),
+            "steps": traced,
         }
 
     def reset_prefix_cache(self, key: str) -> bool:
@@ -78,7 +78,8 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
         # vLLM wants to know how a video was sampled, or its processor samples it again.
         piece = (array, video_metadata(len(array))) if kind == "video" else array
         media.setdefault(kind, []).append(piece)
-    prompt: dict[str, Any] = {"prompt": request["prompt"]}
+    asked = request["prompt"]
+    prompt: dict[str, Any] = {"prompt" if isinstance(asked, str) else "prompt_token_ids": asked}
     if media:
         prompt["multi_modal_data"] = media
     return prompt

@@ -33,7 +33,7 @@ def offline_arm(plan: Plan, side: ArmPlan, engine: OfflineEngine, generated: Gen
             id=request.id,
             expect_tokens=request.expect_tokens,
             prompt_tokens=output["prompt_tokens"],
-            prompt_tail=request.prompt[-_PROMPT_TAIL:],
+            prompt_tail=request.prompt[-_PROMPT_TAIL:] if isinstance(request.prompt, str) else None,
             outputs=[_output(one) for one in output["outputs"]],
         )
         for request, output in zip(plan.requests, generated.outputs, strict=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.errors import ConfigError
-from vllm_parity.matrix import Contrast, Execution, Matrix, PlatformSettings, Switch
+from vllm_parity.matrix import (
+    CacheStart,
+    Contrast,
+    Execution,
+    Family,
+    Matrix,
+    PlatformSettings,
+    Switch,
+)
 from vllm_parity.matrix.environment import variables_of
 from vllm_parity.matrix.match import matches
 
@@ -41,12 +49,13 @@ _MM_CACHE_GB = {Switch.OFF: 0, Switch.ON: 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that the configuration files say."""
+    """Everything that the configuration files say, and engine arguments forced by hand."""
 
     matrix: Matrix
     platforms: Mapping[Platform, PlatformSettings]
     contracts: Contracts
     waivers: tuple[Waiver, ...] = ()
+    forced: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +112,25 @@ def make(
         candidate=candidate,
         requests=tuple(requests),
         contrast=contrast,
-        require=(*require, *_cache_witness(cell), *_EXECUTION_WITNESS[cell.execution]),
-        contract=config.contracts.find(cell.family, cell.platform, cell.dtype),
+        require=(
+            *require,
+            *_cache_witness(cell),
+            *_EXECUTION_WITNESS[cell.execution],
+            *(
+                requirement
+                for rule in config.matrix.witnesses
+                if matches(cell, rule.when)
+                for requirement in rule.require
+            ),
+        ),
+        contract=contract_of(cell, config),
         nudge=nudge,
     )
+
+
+def contract_of(cell: Cell, config: Config) -> NamedContract:
+    """Return the contract that a cell is judged by."""
+    return config.contracts.find(cell.family, cell.platform, cell.dtype, cell.batch_invariant)
 
 
 def meets_caches_warm(cell: Cell) -> bool:
@@ -114,7 +138,7 @@ def meets_caches_warm(cell: Cell) -> bool:
 
     A cold reference against a warm candidate would differ in two things.
     """
-    if cell.contrast is Contrast.PREFIX_CACHE_STATE:
+    if cell.contrast is Contrast.PREFIX_CACHE_STATE or cell.cache_start is CacheStart.COLD:
         return False
     return Switch.ON in {cell.prefix_cache, cell.mm_cache}
 
@@ -124,11 +148,24 @@ def _cache_witness(cell: Cell) -> tuple[str, ...]:
     require: list[str] = []
     if cell.prefix_cache is Switch.OFF:
         require += ["prefix_cache_hits<=0", "reference.prefix_cache_hits<=0"]
+    elif cell.cache_start is CacheStart.COLD:
+        require += _cold_witness(cell.family)
     elif meets_caches_warm(cell):
         require += ["prefix_cache_hits", "reference.prefix_cache_hits"]
     if cell.mm_cache is Switch.ON:
         require += ["mm_cache_hits", "reference.mm_cache_hits"]
     return tuple(require)
+
+
+def _cold_witness(family: Family) -> tuple[str, ...]:
+    """Return what shows that a cache that is on was met empty.
+
+    Two engines have a cache each. One server has one: what comes after the reference finds what
+    the reference left.
+    """
+    if family is Family.STREAMING:
+        return ("reference.prefix_cache_hits<=0", "prefix_cache_hits", "control.prefix_cache_hits")
+    return ("reference.prefix_cache_hits<=0", "prefix_cache_hits<=0")
 
 
 def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
@@ -154,7 +191,7 @@ def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
     for rule in config.matrix.settings:
         if matches(cell, rule.when):
             settings |= rule.engine
-    return settings | cell.engine
+    return {**settings, **cell.engine, **config.forced}
 
 
 def offline_settings(cell: Cell, config: Config) -> dict[str, Any]:
@@ -163,7 +200,6 @@ def offline_settings(cell: Cell, config: Config) -> dict[str, Any]:
         **engine_settings(cell, config),
         "distributed_executor_backend": "uni",
         "disable_log_stats": False,
-        "enable_logging_iteration_details": True,
     }
 
 

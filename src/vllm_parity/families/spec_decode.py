@@ -17,11 +17,11 @@ from vllm_parity.families.plan import (
     meets_caches_warm,
     offline_settings,
 )
-from vllm_parity.matrix import Method
+from vllm_parity.matrix import CacheStart, Method
 from vllm_parity.observation import Arms
 
 if TYPE_CHECKING:
-    from vllm_parity.engine.offline import OfflineEngine
+    from vllm_parity.engine.offline import Generated, OfflineEngine
     from vllm_parity.engine.pool import Pool
     from vllm_parity.families.plan import Config
     from vllm_parity.matrix import Cell
@@ -53,22 +53,23 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     """Run the reference and its control on one engine, the candidate on another."""
     base = pool.engine(plan.variables, plan.reference.engine, deadline=deadline)
     pool.stage("generating")
-    _warm_up(plan, base)
-    reference, control = (base.generate(plan.requests, together=True) for _ in range(2))
+    reference, control = (_generate(plan, base) for _ in range(2))
     arms = {
         "reference": offline_arm(plan, plan.reference, base, reference),
         "control": offline_arm(plan, plan.reference, base, control),
     }
     drafting = pool.engine(plan.variables, plan.candidate.engine, deadline=deadline)
     pool.stage("generating with drafts")
-    _warm_up(plan, drafting)
     with nudged(drafting, plan):
-        candidate = drafting.generate(plan.requests, together=True)
+        candidate = _generate(plan, drafting)
     arms["candidate"] = offline_arm(plan, plan.candidate, drafting, candidate)
     return Outcome(arms=Arms(**arms), environment=base.environment)
 
 
-def _warm_up(plan: Plan, engine: OfflineEngine) -> None:
-    """Fill the engine's cache, where the cell has one: its arms have an engine each."""
-    if meets_caches_warm(plan.cell):
+def _generate(plan: Plan, engine: OfflineEngine) -> Generated:
+    """Run all requests, with the engine's cache filled or emptied before where the cell has one."""
+    if plan.cell.cache_start is CacheStart.COLD:
+        engine.reset_prefix_cache()
+    elif meets_caches_warm(plan.cell):
         engine.generate(plan.requests, together=True)
+    return engine.generate(plan.requests, together=True)

@@ -1,7 +1,8 @@
 """Streaming: a chat completion says the same in one piece and in many.
 
 With the prefix cache on, a first request fills it, so that both arms meet it warm: a cold
-reference against a warm candidate would differ in two things.
+reference against a warm candidate would differ in two things. A cell that starts cold has just
+that, as a user's first two requests do: its control, plain and warm, tells the two apart.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.engine import graphs
 from vllm_parity.engine.server import MODEL_NAME
+from vllm_parity.engine.stats import traced
 from vllm_parity.families import workload
 from vllm_parity.families.arms import Outcome, arm_knobs, nudged
 from vllm_parity.families.plan import (
@@ -20,7 +21,7 @@ from vllm_parity.families.plan import (
     make,
     meets_caches_warm,
 )
-from vllm_parity.matrix import Transport
+from vllm_parity.matrix import CacheStart, Transport
 from vllm_parity.observation import Arm, Arms, Request
 from vllm_parity.schema import unpacked
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 def plan(cell: Cell, config: Config) -> Plan:
     """Return the plan of a cell."""
-    settings = engine_settings(cell, config) | {"enable_prompt_tokens_details": True}
+    settings = engine_settings(cell, config)
     require = ["chunks>=2"]
     requests = workload.chats(cell, config)
     if cell.transport is Transport.TOOLS:
@@ -57,10 +58,12 @@ def run(plan: Plan, pool: Pool, *, deadline: float) -> Outcome:
     # Its boot is no part of the cell's time: it serves many.
     server.deadline = time.monotonic() + plan.cell.timeout_s
     pool.stage("asking")
-    if meets_caches_warm(plan.cell):
+    if plan.cell.cache_start is CacheStart.COLD:
+        server.reset_prefix_cache()
+    elif meets_caches_warm(plan.cell):
         for request in plan.requests:
             server.chat(_body(request))
-    server.graph_replays()
+    server.steps()
     reference, control = (
         _arm(
             plan.reference,
@@ -111,14 +114,9 @@ def _streamed(request: ChatRequest, server: Server) -> Request:
 def _arm(side: ArmPlan, server: Server, requests: list[Request]) -> Arm:
     """Return an arm whose requests were the last that the server has answered."""
     answers = [unpacked(one.events) or [unpacked(one.response)] for one in requests]
-    usages = [_usage(events) for events in answers]
-    hits = sum(
-        (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for usage in usages
-    )
     witness: dict[str, Any] = {
         **server.witness,
-        **graphs.witness(server.graph_replays()),
-        "prefix_cache_hits": hits,
+        **traced(server.steps()),
         "tool_calls": sum(map(_tool_calls, answers)),
     }
     if side.run["stream"]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from vllm_parity.families.plan import Config
     from vllm_parity.matrix import Cell
 
+    _Prompt = str | tuple[int, ...]
+    _Asked = tuple[_Prompt, tuple[tuple[str, Any], ...]]
+
 _TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -40,14 +43,34 @@ _CALL_TOKENS = 64
 
 def requests(cell: Cell, config: Config) -> tuple[Request, ...]:
     """Return the requests of an offline cell, all distinct and of different lengths."""
+    family = config.matrix.families[cell.family]
+    if cell.workload:
+        size = family.workloads[cell.workload]
+        asked: list[_Asked] = [
+            (ids, ()) for ids in prompts.token_prompts(size.requests, size.shortest, size.longest)
+        ]
+    else:
+        asked = _prompts(cell)
     return tuple(
-        Request(id=f"{name}-{number}", prompt=prompt, media=media, sampling=sampling)
-        for name, sampling in config.matrix.families[cell.family].sampling.items()
-        for number, (prompt, media) in enumerate(_prompts(cell))
+        Request(
+            id=f"{name}-{number}",
+            prompt=_marked(cell, prompt, f"{number} {name}"),
+            media=media,
+            sampling=sampling,
+        )
+        for name, sampling in family.sampling.items()
+        for number, (prompt, media) in enumerate(asked)
     )
 
 
-def _prompts(cell: Cell) -> list[tuple[str, tuple[tuple[str, Any], ...]]]:
+def _marked(cell: Cell, prompt: _Prompt, mark: str) -> _Prompt:
+    """Have each text begin otherwise where prefixes are cached: no request finds another's."""
+    if cell.prefix_cache is Switch.OFF or cell.medium != "text" or not isinstance(prompt, str):
+        return prompt
+    return f"{mark}: {prompt}"
+
+
+def _prompts(cell: Cell) -> list[_Asked]:
     long = cell.prefix_cache is Switch.ON
     if cell.modality in {Modality.IMAGE, Modality.VIDEO}:
         ask = prompts.image_requests if cell.modality is Modality.IMAGE else prompts.video_requests
@@ -82,11 +105,17 @@ def chats(cell: Cell, config: Config) -> tuple[ChatRequest, ...]:
 def _contents(cell: Cell) -> list[Any]:
     long = cell.prefix_cache is Switch.ON
     if cell.transport in {Transport.TEXT, Transport.TOOLS}:
-        return list(prompts.LONG_PROMPTS if long else prompts.TEXT_PROMPTS)
-    preamble = prompts.PREAMBLE if long else ""
+        texts = prompts.LONG_PROMPTS if long else prompts.TEXT_PROMPTS
+        return [_marked(cell, text, str(number)) for number, text in enumerate(texts)]
     return [
-        [{"type": "text", "text": preamble + question}, part]
-        for question, part in _questions(cell.transport)
+        [
+            {
+                "type": "text",
+                "text": f"{number}: {prompts.PREAMBLE}{question}" if long else question,
+            },
+            part,
+        ]
+        for number, (question, part) in enumerate(_questions(cell.transport))
     ]
 
 

@@ -157,9 +157,14 @@ def _judge(name: str, observation: Observation, contracts: Contracts | None) -> 
 def _with_contract(observation: Observation, contracts: Contracts) -> Observation:
     """Return the observation under the contract that a file has for its place in the matrix."""
     reference = observation.arms.reference
-    dtype = None if reference is None else reference.knobs.get("dtype")
+    knobs = {} if reference is None else reference.knobs
+    dtype, mode = knobs.get("dtype"), knobs.get("env.VLLM_BATCH_INVARIANT")
     found = contracts.find(
-        observation.family, observation.platform, None if dtype is None else str(dtype)
+        observation.family,
+        observation.platform,
+        None if dtype is None else str(dtype),
+        # As vLLM understood the variable.
+        None if mode is None else "on" if mode == "True" else "off",
     )
     return msgspec.structs.replace(observation, contract=Contract(**found.as_fields()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vllm_parity.matrix.axes import (
     Attention,
+    CacheStart,
     Contrast,
     Dtype,
     EncoderAttention,
@@ -17,6 +18,7 @@ from vllm_parity.matrix.axes import (
     Switch,
     Tier,
     Transport,
+    Workload,
 )
 from vllm_parity.matrix.cells import Cell
 from vllm_parity.matrix.load import FamilySettings, Matrix, load_matrix
@@ -34,6 +36,7 @@ from vllm_parity.matrix.select import Selection, select
 
 __all__ = [
     "Attention",
+    "CacheStart",
     "Cell",
     "Contrast",
     "DraftModel",
@@ -58,6 +61,7 @@ __all__ = [
     "Tier",
     "Transport",
     "Variable",
+    "Workload",
     "find_model",
     "load_matrix",
     "load_models",

@@ -61,6 +61,27 @@ class Modality(StrEnum):
     VIDEO = "video"
 
 
+class Workload(StrEnum):
+    """How many prompts the family batch_invariance sends, and how long they are.
+
+    Small: no step computes 256 tokens. Large: the batch's does, and that of no request alone.
+    """
+
+    N2_SMALL = "n2_small"
+    N2_LARGE = "n2_large"
+    N8_SMALL = "n8_small"
+    N8_LARGE = "n8_large"
+    N32_SMALL = "n32_small"
+    N32_LARGE = "n32_large"
+
+
+class CacheStart(StrEnum):
+    """How requests meet a prefix cache that is on: filled by themselves before, or empty."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
 class EncoderAttention(StrEnum):
     """vLLM's `mm_encoder_attn_backend`: how the encoder of images and videos attends."""
 

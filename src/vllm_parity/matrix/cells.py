@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.matrix.axes import (
+    CacheStart,
     Contrast,
     Dtype,
     Execution,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         LogprobsMode,
         Method,
         Modality,
+        Workload,
     )
 
 _MEDIA = {
@@ -56,6 +58,8 @@ class Cell:
     models: Models = Models.BUILT_IN
     tier: Tier = Tier.FULL
     modality: Modality | None = None
+    workload: Workload | None = None
+    cache_start: CacheStart | None = None
     encoder_attention: EncoderAttention | None = None
     attention: Attention | None = None
     mm_cache: Switch | None = None
@@ -71,7 +75,7 @@ class Cell:
     @property
     def variant(self) -> tuple[str, ...]:
         """The values of the family's own axes: what is asked of the model."""
-        values = (self.modality, self.method, self.logprobs_mode, self.transport)
+        values = (self.modality, self.workload, self.method, self.logprobs_mode, self.transport)
         return tuple(value for value in values if value is not None)
 
     @property
@@ -89,6 +93,8 @@ class Cell:
         if self.models is Models.HUB:
             parts.append(self.model)
         parts += [self.execution, f"apc_{self.prefix_cache}"]
+        if self.cache_start is CacheStart.COLD:
+            parts.append(self.cache_start)
         if self.attention:
             parts.append(self.attention.lower())
         if self.encoder_attention:

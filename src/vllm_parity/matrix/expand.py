@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vllm_parity.matrix.axes import Contrast, Dtype, Family, Models
+from vllm_parity.matrix.axes import Contrast, Dtype, Family, Modality, Models, Switch
 from vllm_parity.matrix.cells import Cell, usual_dtype
 from vllm_parity.matrix.match import AXES, matches, read_matcher
 from vllm_parity.matrix.models import HubModel
@@ -26,7 +26,14 @@ FAMILY_AXES: dict[Family, tuple[str, ...]] = {
 }
 """The axes that one family alone has."""
 
-OPTIONAL_AXES = ("attention", "encoder_attention", "mm_cache", "batch_invariant")
+OPTIONAL_AXES = (
+    "attention",
+    "encoder_attention",
+    "mm_cache",
+    "batch_invariant",
+    "cache_start",
+    "workload",
+)
 """The axes that a cell may leave to vLLM."""
 
 FAMILY_CONTRASTS: dict[Family, tuple[Contrast, ...]] = {
@@ -68,6 +75,7 @@ def expand(
             counts[index] += 1
         if not reasons:
             _check_medium(cell, models, table)
+            _check_optional(cell, table)
             yield cell
     for (_, why, one), count in zip(excluded, counts, strict=True):
         one.finish(list(AXES))
@@ -110,6 +118,20 @@ def _check_medium(cell: Cell, models: Mapping[str, ModelSpec], table: Table) -> 
     if cell.medium not in list(model.modalities):
         takes = ", ".join(model.modalities)
         msg = f"the cell {cell.id}: {cell.model} takes {takes}, not {cell.medium}"
+        raise table.fail(msg)
+
+
+def _check_optional(cell: Cell, table: Table) -> None:
+    """Refuse an axis that would change nothing in a cell."""
+    sized = cell.family is Family.BATCH_INVARIANCE and cell.contrast is Contrast.BATCH_SIZE
+    if cell.workload and not (sized and cell.modality is Modality.TEXT):
+        msg = f"workload: the cell {cell.id} has no batch of texts to size"
+        raise table.fail(msg)
+    if cell.cache_start and cell.family is Family.BATCH_INVARIANCE:
+        msg = f"cache_start: {cell.family} has the contrast prefix_cache_state for that"
+        raise table.fail(msg)
+    if cell.cache_start and cell.prefix_cache is Switch.OFF:
+        msg = f"cache_start: the cell {cell.id} has no prefix cache to start"
         raise table.fail(msg)
 
 

@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_parity.configs import config_path
-from vllm_parity.matrix.axes import Family, Method, Models, Platform, Tier
+from vllm_parity.matrix.axes import Family, Method, Models, Platform, Tier, Workload
 from vllm_parity.matrix.expand import Exclusion, expand
 from vllm_parity.matrix.match import Matcher, matches, read_matcher
 from vllm_parity.matrix.models import HubModel, load_models
-from vllm_parity.matrix.rules import Requirement, Settings, read_requirement, read_settings
+from vllm_parity.matrix.rules import (
+    Requirement,
+    Settings,
+    Witnesses,
+    read_requirement,
+    read_settings,
+    read_witnesses,
+)
 from vllm_parity.strict import load_toml, unknown
 
 if TYPE_CHECKING:
@@ -26,12 +33,21 @@ E = TypeVar("E", bound="StrEnum")
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkloadSize:
+    """How many prompts, and the tokens of the shortest and of the longest."""
+
+    requests: int
+    shortest: int
+    longest: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class FamilySettings:
     """What holds for all cells of a family, on both arms.
 
     `brief` is the `summary` in a few words. `engine` are vLLM's engine arguments; `sampling` maps a
     name to vLLM's sampling parameters: every prompt is sent once with each. `methods` are vLLM's
-    `speculative_config`s by method.
+    `speculative_config`s by method. `workloads` are the sizes of batches of text.
     """
 
     summary: str
@@ -39,6 +55,7 @@ class FamilySettings:
     engine: dict[str, Any]
     sampling: dict[str, dict[str, Any]]
     methods: dict[str, dict[str, Any]]
+    workloads: dict[str, WorkloadSize]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +75,7 @@ class Matrix:
     cells: tuple[Cell, ...]
     exclusions: tuple[Exclusion, ...]
     settings: tuple[Settings, ...]
+    witnesses: tuple[Witnesses, ...]
     requirements: tuple[Requirement, ...]
     models: Mapping[str, ModelSpec]
 
@@ -107,6 +125,10 @@ def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None
                 needed = f"families.{cell.family}.methods.{cell.method}"
                 msg = f"the cell {cell.id} needs a table [{needed}]"
                 raise table.fail(msg)
+            if cell.workload and cell.workload not in families[cell.family].workloads:
+                needed = f"families.{cell.family}.workloads.{cell.workload}"
+                msg = f"the cell {cell.id} needs a table [{needed}]"
+                raise table.fail(msg)
             cells[cell.id] = cell
     matrix = Matrix(
         tiers=tier_settings,
@@ -114,6 +136,7 @@ def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None
         cells=tuple(_picked(list(cells.values()), picks)),
         exclusions=tuple(exclusions),
         settings=tuple(read_settings(table) for table in root.tables("settings", [])),
+        witnesses=tuple(read_witnesses(table) for table in root.tables("witnesses", [])),
         requirements=tuple(read_requirement(table) for table in root.tables("requirements", [])),
         models=models,
     )
@@ -166,10 +189,26 @@ def _family(family: Family, table: Table) -> FamilySettings:
         sampling={
             name: _sampling(family, entry) for name, entry in table.table("sampling").items()
         },
-        methods={str(key): entry.data for key, entry in _named(table.table("methods", {}), Method)},
+        methods={key: entry.data for key, entry in _named(table.table("methods", {}), Method)},
+        workloads={
+            key: _workload(entry) for key, entry in _named(table.table("workloads", {}), Workload)
+        },
     )
     table.finish()
     return settings
+
+
+def _workload(table: Table) -> WorkloadSize:
+    size = WorkloadSize(
+        requests=table.take("requests", int),
+        shortest=table.take("shortest", int),
+        longest=table.take("longest", int),
+    )
+    if not (size.requests >= 2 and 1 <= size.shortest <= size.longest):
+        msg = "at least 2 requests, of shortest to longest tokens, 1 or more"
+        raise table.fail(msg)
+    table.finish()
+    return size
 
 
 def _sampling(family: Family, table: Table) -> dict[str, Any]:

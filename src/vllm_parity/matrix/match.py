@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.matrix.axes import (
     Attention,
+    CacheStart,
     Contrast,
     Dtype,
     EncoderAttention,
@@ -18,6 +19,7 @@ from vllm_parity.matrix.axes import (
     Platform,
     Switch,
     Transport,
+    Workload,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ AXES: dict[str, type[StrEnum]] = {
     "contrast": Contrast,
     "models": Models,
     "modality": Modality,
+    "workload": Workload,
+    "cache_start": CacheStart,
     "encoder_attention": EncoderAttention,
     "attention": Attention,
     "mm_cache": Switch,

@@ -76,11 +76,17 @@ class _Model:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedModel(_Model):
-    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file."""
+    """A model drawn from a seed after a recipe; `sha256` is that of its weights' file.
+
+    `sizes` and `vision` are fields of :class:`vllm_parity.models.decoder.Decoder` and
+    :class:`vllm_parity.models.qwen3_vl.Vision` that are not the usual ones.
+    """
 
     recipe: Recipe
     seed: int
     sha256: str
+    sizes: dict[str, Any]
+    vision: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +142,9 @@ def _mentioned(model: ModelSpec) -> Iterator[tuple[str, str, type[_Model]]]:
         yield "built_in", model.built_in, SeedModel
 
 
+_DECODER_SIZES = ("hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate")
+_VISION_SIZES = ("depth", "hidden", "heads", "intermediate")
+
 _KINDS: dict[type[_Model], str] = {_Model: "this file", SeedModel: "kind 'seed'"}
 
 
@@ -166,6 +175,8 @@ def _model(name: str, table: Table) -> ModelSpec:
             recipe=table.enum("recipe", Recipe),
             seed=_natural(table, "seed"),
             sha256=_digits(table, "sha256", 64),
+            sizes=_sizes(table.table("sizes", {}), _DECODER_SIZES),
+            vision=_sizes(table.table("vision", {}), _VISION_SIZES),
         )
     elif kind is Kind.DRAFT:
         model = DraftModel(
@@ -184,6 +195,12 @@ def _model(name: str, table: Table) -> ModelSpec:
         )
     table.finish()
     return model
+
+
+def _sizes(table: Table, names: tuple[str, ...]) -> dict[str, int]:
+    sizes = {name: _natural(table, name) for name in names if name in table.data}
+    table.finish(names)
+    return sizes
 
 
 def _drafts(table: Table) -> dict[Method, str]:

@@ -12,6 +12,9 @@ from vllm_parity.matrix.platforms import Variable
 if TYPE_CHECKING:
     from vllm_parity.strict import Table
 
+_REQUIREMENT = r"((reference|candidate|control)\.)?\w+((>=|<=)\d+|==.+)?"
+"""A required witness, as :mod:`vllm_parity.judge.witness` reads it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -20,6 +23,15 @@ class Settings:
     when: Matcher
     engine: dict[str, Any]
     variables: dict[str, Variable]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witnesses:
+    """What the cells `when` must witness besides what all must, as an observation's `require`."""
+
+    when: Matcher
+    require: tuple[str, ...]
     why: str
 
 
@@ -55,6 +67,21 @@ def read_settings(table: Table) -> Settings:
     )
     table.finish()
     return settings
+
+
+def read_witnesses(table: Table) -> Witnesses:
+    """Read an entry of ``[[witnesses]]``."""
+    witnesses = Witnesses(
+        when=read_matcher(table.table("when"), finish=True),
+        require=table.strings("require"),
+        why=table.take("why", str),
+    )
+    for requirement in witnesses.require:
+        if not re.fullmatch(_REQUIREMENT, requirement):
+            msg = f"require: {requirement!r} is not NAME, NAME>=N, NAME<=N or NAME==VALUE"
+            raise table.fail(msg)
+    table.finish()
+    return witnesses
 
 
 def read_requirement(table: Table) -> Requirement:

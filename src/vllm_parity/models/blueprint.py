@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ModelError
 from vllm_parity.matrix.models import DraftModel, HubModel, SeedModel, find_model
+from vllm_parity.matrix.models import Recipe as Kind
 from vllm_parity.models import heads, qwen2_audio, qwen3, qwen3_vl
+from vllm_parity.models.decoder import Decoder
+from vllm_parity.models.qwen3_vl import Vision
 from vllm_parity.models.tensors import safetensors
 
 if TYPE_CHECKING:
@@ -17,9 +20,8 @@ if TYPE_CHECKING:
     from vllm_parity.matrix.models import ModelSpec
     from vllm_parity.models.recipe import Recipe
 
-_RECIPES: dict[str, Callable[[], Recipe]] = {
+_RECIPES: dict[str, Callable[[Decoder], Recipe]] = {
     "qwen3": qwen3.recipe,
-    "qwen3-vl": qwen3_vl.recipe,
     "qwen2-audio": qwen2_audio.recipe,
     "eagle": heads.eagle,
     "eagle3": heads.eagle3,
@@ -66,8 +68,15 @@ def blueprint(model: ModelSpec, models: Mapping[str, ModelSpec]) -> Blueprint:
         raise ModelError(message)
     return Blueprint(
         name=model.name,
-        recipe=_RECIPES[base.recipe](),
+        recipe=_recipe(base),
         seed=base.seed,
         noise=noise,
         sha256=model.sha256,
     )
+
+
+def _recipe(model: SeedModel) -> Recipe:
+    decoder = Decoder(**model.sizes)
+    if model.recipe is Kind.QWEN3_VL:
+        return qwen3_vl.recipe(decoder, Vision(**model.vision))
+    return _RECIPES[model.recipe](decoder)

@@ -14,13 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vllm_parity.models.decoder import Decoder
 from vllm_parity.models.recipe import Recipe
 from vllm_parity.models.tensors import Tensor, linear, norm
 from vllm_parity.models.tokenizer import as_json, token_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vllm_parity.models.decoder import Decoder
 
 #: How loud all that is random is, beside the hidden state that is handed on.
 _BLUR = 0.2
@@ -79,20 +80,19 @@ EAGLE3 = Head(
 """`fc` gets the target's hidden states after three of its layers; attention the embedding too."""
 
 
-def eagle() -> Recipe:
-    """Describe an EAGLE head for a target with the usual decoder."""
-    return _recipe(EAGLE, {})
+def eagle(decoder: Decoder) -> Recipe:
+    """Describe an EAGLE head for a target with this decoder."""
+    return _recipe(EAGLE, decoder, {})
 
 
-def eagle3() -> Recipe:
-    """Describe an EAGLE-3 head for a target with the usual decoder."""
-    layers = Decoder().layers
+def eagle3(decoder: Decoder) -> Recipe:
+    """Describe an EAGLE-3 head for a target with this decoder."""
+    layers = decoder.layers
     # Numbers of layers after which the target's hidden states are taken: all of them, for the last.
-    return _recipe(EAGLE3, {"eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers]})
+    return _recipe(EAGLE3, decoder, {"eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers]})
 
 
-def _recipe(head: Head, extra: dict[str, object]) -> Recipe:
-    decoder = Decoder()
+def _recipe(head: Head, decoder: Decoder, extra: dict[str, object]) -> Recipe:
     config = {
         "architectures": ["LlamaForCausalLM"],  # vLLM puts Eagle or Eagle3 before it
         "model_type": "llama",

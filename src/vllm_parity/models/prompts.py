@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.models import media, qwen2_audio, qwen3_vl
+from vllm_parity.models.draws import raw_bits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ _QUESTIONS = (
     "What is it?",
     "Describe what you see here.",
     "Which colours are there, and how many of them?",
-    "Tell me, in as many words as you like, what has changed from left to right.",
+    "Tell me what has changed from left to right.",
 )
 
 _SOUND_QUESTIONS = (
@@ -89,6 +90,7 @@ class AudioRequest:
 def image_requests(seed: int = 0, preamble: str = "") -> tuple[VisionRequest, ...]:
     """Return four requests with one image each, of different sizes (4 to 12 image tokens).
 
+    For the made models they have fewer than 256 tokens together, so that one small step holds all.
     `preamble` comes between the image and the question, so that both can be cached as a prefix.
     """
     sizes = ((64, 64), (96, 64), (128, 64), (96, 128))
@@ -153,6 +155,22 @@ def audio_requests(seed: int = 200) -> tuple[AudioRequest, ...]:
             )
         )
     return tuple(requests)
+
+
+@functools.cache
+def token_prompts(
+    count: int, shortest: int, longest: int, seed: int = 0
+) -> tuple[tuple[int, ...], ...]:
+    """Draw prompts as token ids, of lengths from `shortest` to `longest` in even steps.
+
+    As ids, so that their lengths are the same for every tokenizer. They are those of printable
+    ASCII in the made models, and common tokens in most others.
+    """
+    lengths = [shortest + (longest - shortest) * index // (count - 1) for index in range(count)]
+    return tuple(
+        tuple(int(word % 94) + 33 for word in raw_bits(seed, f"prompt {index}", length))
+        for index, length in enumerate(lengths)
+    )
 
 
 def user_turn(content: str) -> str:

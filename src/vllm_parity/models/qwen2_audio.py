@@ -5,16 +5,17 @@ A second of sound costs 25 tokens; at most 30 seconds are heard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vllm_parity.models.decoder import Decoder
 from vllm_parity.models.recipe import Recipe
 from vllm_parity.models.tensors import Tensor, bias, linear, norm
 from vllm_parity.models.tokenizer import as_json, chat_template, token_id, tokenizer_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vllm_parity.models.decoder import Decoder
 
 AUDIO = "<|audio_bos|><|AUDIO|><|audio_eos|>"
 
@@ -94,9 +95,9 @@ class Hearing:
         yield bias(f"{prefix}bias", self.hidden)
 
 
-def recipe(decoder: Decoder | None = None, hearing: Hearing | None = None) -> Recipe:
+def recipe(decoder: Decoder) -> Recipe:
     """Describe the model."""
-    decoder, hearing = decoder or Decoder(qk_norm=False), hearing or Hearing()
+    decoder, hearing = replace(decoder, qk_norm=False), Hearing()
     config = {
         "architectures": ["Qwen2AudioForConditionalGeneration"],
         "model_type": "qwen2_audio",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from vllm_parity.models.decoder import Decoder
+from typing import TYPE_CHECKING
+
 from vllm_parity.models.recipe import Recipe
 from vllm_parity.models.tokenizer import as_json, chat_template, token_id, tokenizer_files
 
+if TYPE_CHECKING:
+    from vllm_parity.models.decoder import Decoder
 
-def recipe(decoder: Decoder | None = None) -> Recipe:
+
+def recipe(decoder: Decoder) -> Recipe:
     """Describe the model."""
-    decoder = decoder or Decoder()
     config = {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",

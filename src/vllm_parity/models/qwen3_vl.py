@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vllm_parity.models.decoder import Decoder
 from vllm_parity.models.recipe import Recipe
 from vllm_parity.models.tensors import Tensor, bias, linear, norm
 from vllm_parity.models.tokenizer import as_json, chat_template, token_id, tokenizer_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vllm_parity.models.decoder import Decoder
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
@@ -101,9 +102,8 @@ class Vision:
         yield bias(f"{prefix}linear_fc2.bias", out)
 
 
-def recipe(decoder: Decoder | None = None, vision: Vision | None = None) -> Recipe:
+def recipe(decoder: Decoder, vision: Vision) -> Recipe:
     """Describe the model."""
-    decoder, vision = decoder or Decoder(), vision or Vision()
     third = decoder.head_dim // 6
     text_config = {
         "model_type": "qwen3_vl_text",

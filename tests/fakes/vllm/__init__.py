@@ -87,10 +87,21 @@ def describe(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def replays(settings: dict[str, Any]) -> dict[str, int]:
-    """Return what `ParityExtension.parity_graph_replays` would."""
-    graphs = not settings.get("enforce_eager") and not settings.get("compilation_config")
-    return {"FULL": 7} if graphs else {}
+def step(settings: dict[str, Any], *, requests: int, tokens: int, hits: int = 0) -> dict[str, Any]:
+    """Return one of the steps of `ParityExtension.parity_steps`; more tokens than requests prefill.
+
+    FULL graphs decode, where there are graphs.
+    """
+    prefill = requests if tokens > requests else 0
+    mode = (settings.get("compilation_config") or {}).get("cudagraph_mode")
+    graphs = not settings.get("enforce_eager") and mode != "NONE" and not prefill
+    return {
+        "requests": requests,
+        "prefill_requests": prefill,
+        "tokens": tokens,
+        "prefix_cache_hits": hits,
+        "replays": {f"FULL:{requests}": 1} if graphs else {},
+    }
 
 
 def _gpu() -> dict[str, str]:
@@ -128,6 +139,7 @@ class LLM:
         self.settings = settings
         self.seen = set()
         self.nudge = 0.0
+        self.steps: list[dict[str, Any]] = []
         self.loggers: list[Any] = []
         self.llm_engine = SimpleNamespace(logger_manager=SimpleNamespace(stat_loggers=self.loggers))
 
@@ -135,8 +147,9 @@ class LLM:
         """Do what `ParityExtension` does."""
         if method == "parity_describe":
             return [describe(self.settings)]
-        if method == "parity_graph_replays":
-            return [replays(self.settings)]
+        if method == "parity_steps":
+            steps, self.steps = self.steps, []
+            return [steps]
         _, _, value, delta = args
         before = self.nudge
         if "FAKE_VLLM_NUMB" not in os.environ:
@@ -154,29 +167,26 @@ class LLM:
         fault("generate")
         if isinstance(prompts, dict):
             prompts, sampling = [prompts], [sampling]
-        for step in range(sampling[0].max_tokens):
-            self._record([prompt["prompt"] for prompt in prompts], first=step == 0)
-        pairs = zip(prompts, sampling, strict=True)
+        asked = [
+            prompt.get("prompt") or bytes(prompt["prompt_token_ids"]).decode() for prompt in prompts
+        ]
+        for position in range(sampling[0].max_tokens):
+            self._record(asked, first=position == 0)
+        pairs = zip(asked, sampling, strict=True)
         drift = len(prompts) / 1000 if "FAKE_VLLM_VARIANT" in os.environ else 0.0
-        return [self._output(prompt["prompt"], params, drift) for prompt, params in pairs]
+        return [self._output(prompt, params, drift) for prompt, params in pairs]
 
     def _record(self, prompts: list[str], *, first: bool) -> None:
         cached = [prompt for prompt in prompts if first and prompt in self.seen]
         self.seen.update(prompts if self.settings.get("enable_prefix_caching") else ())
         drafting = bool(self.settings.get("speculative_config"))
-        tokens = sum(map(len, prompts)) if first else 0
+        tokens = sum(map(len, prompts)) if first else len(prompts)
+        hits = sum(map(len, cached))
+        self.steps.append(step(self.settings, requests=len(prompts), tokens=tokens, hits=hits))
         stats = SimpleNamespace(
-            iteration_details=SimpleNamespace(
-                num_ctx_requests=len(prompts) if first else 0,
-                num_ctx_tokens=tokens,
-                num_generation_requests=0 if first else len(prompts),
-                num_generation_tokens=0 if first else len(prompts),
-            ),
-            cudagraph_stats=None,
             spec_decoding_stats=SimpleNamespace(num_draft_tokens=3, num_accepted_tokens=2)
             if drafting
             else None,
-            prefix_cache_stats=SimpleNamespace(queries=tokens, hits=sum(map(len, cached))),
         )
         for logger in self.loggers:
             logger.record(stats, None)

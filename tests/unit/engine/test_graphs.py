@@ -1,10 +1,12 @@
-"""Replays of CUDA graphs are counted whoever replays them, each with its mode."""
+"""Replays of CUDA graphs are counted whoever replays them, each with its mode and tokens."""
 
 from __future__ import annotations
 
 import enum
 import sys
+from collections import Counter
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,38 +18,56 @@ class Mode(enum.Enum):
     FULL = 2
 
 
-class CUDAGraph:
-    def replay(self) -> str:
-        return "replayed"
-
-
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Put a torch with CUDA graphs in place; vLLM's modules are not there."""
 
-    class Graph(CUDAGraph):
+    class CUDAGraph:
         def replay(self) -> str:
-            return super().replay()
+            return "replayed"
 
     fake = ModuleType("torch")
-    fake.cuda = SimpleNamespace(CUDAGraph=Graph)  # type: ignore[attr-defined]
+    fake.cuda = SimpleNamespace(CUDAGraph=CUDAGraph)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", fake)
-    monkeypatch.setitem(sys.modules, "vllm.compilation.cuda_graph", None)
-    monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu.cudagraph_utils", None)
-    graphs.drain()
+    for name in (
+        "vllm.compilation.cuda_graph",
+        "vllm.v1.worker.gpu.cudagraph_utils",
+        "vllm.forward_context",
+    ):
+        monkeypatch.setitem(sys.modules, name, None)
     return fake
 
 
-def test_every_replay_is_counted_until_drained(torch: ModuleType) -> None:
+@pytest.fixture
+def counts() -> Counter[str]:
+    """Return where replays are counted."""
+    found: Counter[str] = Counter()
+    graphs.count_into(found)
+    return found
+
+
+def module(monkeypatch: pytest.MonkeyPatch, name: str, **names: Any) -> None:
+    made = ModuleType(name)
+    vars(made).update(names)
+    monkeypatch.setitem(sys.modules, name, made)
+
+
+def test_every_replay_is_counted_once_however_often_it_is_watched(
+    torch: ModuleType, counts: Counter[str]
+) -> None:
     graphs.watch()
     graphs.watch()
     graph = torch.cuda.CUDAGraph()
     assert [graph.replay() for _ in range(3)] == ["replayed"] * 3
-    assert graphs.drain() == {"UNKNOWN": 3}
-    assert graphs.drain() == {}
+    assert counts == {graphs.UNKNOWN: 3}
+    graphs.count_into(Counter())
+    graph.replay()
+    assert counts == {graphs.UNKNOWN: 3}
 
 
-def test_mode_is_that_of_what_replays(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_and_tokens_are_those_of_what_replays(
+    torch: ModuleType, counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class CUDAGraphWrapper:
         def __init__(self, mode: Mode) -> None:
             self.runtime_mode = mode
@@ -60,31 +80,38 @@ def test_mode_is_that_of_what_replays(torch: ModuleType, monkeypatch: pytest.Mon
             torch.cuda.CUDAGraph().replay()
             return desc
 
-    for name, kind in (
-        ("vllm.compilation.cuda_graph", CUDAGraphWrapper),
-        ("vllm.v1.worker.gpu.cudagraph_utils", CudaGraphManager),
-    ):
-        module = ModuleType(name)
-        setattr(module, kind.__name__, kind)
-        monkeypatch.setitem(sys.modules, name, module)
+    batch = SimpleNamespace(num_tokens=64)
+    module(monkeypatch, "vllm.compilation.cuda_graph", CUDAGraphWrapper=CUDAGraphWrapper)
+    module(monkeypatch, "vllm.v1.worker.gpu.cudagraph_utils", CudaGraphManager=CudaGraphManager)
+    module(
+        monkeypatch,
+        "vllm.forward_context",
+        is_forward_context_available=lambda: True,
+        get_forward_context=lambda: SimpleNamespace(batch_descriptor=batch),
+    )
     graphs.watch()
     CUDAGraphWrapper(Mode.PIECEWISE)()
     CUDAGraphWrapper(Mode.FULL)()
-    assert CudaGraphManager().run_fullgraph("desc") == "desc"
+    desc = SimpleNamespace(num_tokens=4)
+    assert CudaGraphManager().run_fullgraph(desc) is desc
     torch.cuda.CUDAGraph().replay()
-    assert graphs.drain() == {"PIECEWISE": 1, "FULL": 2, "UNKNOWN": 1}
+    assert counts == {"PIECEWISE:64": 1, "FULL:64": 1, "FULL:4": 1, graphs.UNKNOWN: 1}
 
 
-def test_torch_without_graphs(torch: ModuleType) -> None:
+def test_vllm_that_tells_nothing_is_run_and_counted_all_the_same(
+    torch: ModuleType, counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CUDAGraphWrapper:
+        def __call__(self) -> str:
+            return str(torch.cuda.CUDAGraph().replay())
+
+    module(monkeypatch, "vllm.compilation.cuda_graph", CUDAGraphWrapper=CUDAGraphWrapper)
+    graphs.watch()
+    assert CUDAGraphWrapper()() == "replayed"
+    assert counts == {graphs.UNKNOWN: 1}
+
+
+def test_torch_without_graphs(torch: ModuleType, counts: Counter[str]) -> None:
     torch.cuda = SimpleNamespace()  # type: ignore[attr-defined]
     graphs.watch()
-    assert graphs.drain() == {}
-
-
-def test_witness_names_modes_and_their_sum() -> None:
-    assert graphs.witness({"FULL": 7, "PIECEWISE": 2}) == {
-        "graph_replays": 9,
-        "graph_replays_full": 7,
-        "graph_replays_piecewise": 2,
-    }
-    assert graphs.witness({}) == {"graph_replays": 0}
+    assert not counts

@@ -5,103 +5,142 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from vllm_parity.engine.stats import StepRecorder, witness
+import pytest
+
+from vllm_parity.engine.stats import CountRecorder, counted, traced
 
 
-def stats(
-    *,
-    prefill: tuple[int, int] = (0, 0),
-    decode: tuple[int, int] = (0, 0),
-    cache: tuple[int, int] = (0, 0),
-    drafts: tuple[int, int] | None = None,
-    details: bool = True,
-) -> Any:
-    """Return vLLM's SchedulerStats as far as it is read: (requests, tokens), (queries, hits)."""
+def step(
+    requests: int, tokens: int, *, prefill: int = 0, hits: int = 0, **replays: int
+) -> dict[str, Any]:
+    """Return a traced step; `replays` are such as ``FULL_4=1``."""
+    return {
+        "requests": requests,
+        "prefill_requests": prefill,
+        "tokens": tokens,
+        "prefix_cache_hits": hits,
+        "replays": {name.replace("_", ":"): count for name, count in replays.items()},
+    }
+
+
+def stats(drafts: tuple[int, int] | None = None) -> Any:
+    """Return vLLM's SchedulerStats as far as it is read: tokens drafted, and accepted."""
     return SimpleNamespace(
-        iteration_details=SimpleNamespace(
-            num_ctx_requests=prefill[0],
-            num_ctx_tokens=prefill[1],
-            num_generation_requests=decode[0],
-            num_generation_tokens=decode[1],
-        )
-        if details
-        else None,
-        prefix_cache_stats=SimpleNamespace(queries=cache[0], hits=cache[1]),
         spec_decoding_stats=drafts
         and SimpleNamespace(num_draft_tokens=drafts[0], num_accepted_tokens=drafts[1]),
     )
 
 
-def witnessed(*steps: Any) -> dict[str, int]:
-    recorder = StepRecorder()
-    for step in steps:
-        recorder.record(step, None)
-    return witness(recorder.drain())
+def test_no_step_witnesses_nothing() -> None:
+    assert set(traced([]).values()) == {0}
 
 
-def test_nothing_recorded_witnesses_nothing() -> None:
-    found = witnessed()
-    assert set(found.values()) == {0}
+def test_steps_that_cannot_be_seen_witness_not_even_that() -> None:
+    assert traced(None) == {}
 
 
 def test_batch_of_four() -> None:
-    steps = [stats(prefill=(4, 137))] + [stats(decode=(4, 4))] * 7
-    found = witnessed(*steps)
+    found = traced([step(4, 137, prefill=4), *[step(4, 4)] * 7])
     assert found["steps"] == 8
     assert found["max_running_requests"] == 4
     assert found["max_step_tokens"] == 137
     assert found["prefill_chunks"] == 4
-    assert found["spec_draft_tokens"] == found["spec_accepted_tokens"] == 0
+    assert (found["decode_steps"], found["min_decode_requests"]) == (7, 4)
 
 
 def test_requests_one_after_another_are_no_batch() -> None:
-    steps = [stats(prefill=(1, 30)), *[stats(decode=(1, 1))] * 3] * 4
-    found = witnessed(*steps)
+    found = traced([step(1, 30, prefill=1), *[step(1, 1)] * 3] * 4)
     assert (found["steps"], found["max_running_requests"]) == (16, 1)
     assert found["max_step_tokens"] == 30
 
 
-def test_prefill_and_decode_of_one_step_run_together() -> None:
-    found = witnessed(stats(prefill=(2, 30), decode=(3, 3)))
+def test_step_that_prefills_and_decodes_is_a_prefill_step() -> None:
+    found = traced([step(5, 33, prefill=2)])
     assert (found["max_running_requests"], found["max_step_tokens"]) == (5, 33)
+    assert (found["decode_steps"], found["prefill_steps_outside_graphs"]) == (0, 1)
 
 
-def test_chunks_of_one_prompt_are_counted() -> None:
-    assert witnessed(*[stats(prefill=(1, 32))] * 3)["prefill_chunks"] == 3
+def test_chunks_of_one_prompt_are_counted_and_hits_add_up() -> None:
+    found = traced([step(1, 32, prefill=1, hits=48), *[step(1, 32, prefill=1)] * 2])
+    assert (found["prefill_chunks"], found["prefix_cache_hits"]) == (3, 48)
 
 
-def test_cache_and_drafts_add_up() -> None:
-    found = witnessed(stats(cache=(300, 256), drafts=(3, 2)), stats(cache=(20, 0), drafts=(3, 3)))
-    assert found["prefix_cache_queries"] == 320
-    assert found["prefix_cache_hits"] == 256
-    assert found["spec_draft_tokens"] == 6
-    assert found["spec_accepted_tokens"] == 5
-    assert found["spec_rejected_tokens"] == 1
+def test_graphs_are_counted_by_mode_and_by_tokens() -> None:
+    steps = [
+        step(4, 60, prefill=4, PIECEWISE_64=9),
+        step(4, 4, FULL_4=1),
+        step(3, 3, FULL_4=1),
+        step(2, 2, FULL_2=1),
+    ]
+    found = traced(steps)
+    assert {name: count for name, count in found.items() if name.startswith("graph_")} == {
+        "graph_replays": 12,
+        "graph_replays_full": 3,
+        "graph_replays_full_2": 1,
+        "graph_replays_full_4": 2,
+        "graph_replays_piecewise": 9,
+        "graph_replays_piecewise_64": 9,
+    }
+    assert found["min_full_graph_requests"] == 2
+    assert found["decode_steps_outside_full_graphs"] == 0
+    assert (found["prefill_steps_piecewise"], found["prefill_steps_outside_graphs"]) == (1, 0)
 
 
-def test_step_without_details_shows_no_requests() -> None:
-    found = witnessed(stats(prefill=(4, 99), details=False, cache=(9, 8)))
-    assert (found["steps"], found["max_running_requests"], found["prefill_chunks"]) == (1, 0, 0)
-    assert found["prefix_cache_hits"] == 8
+def test_decode_step_without_a_full_graph_is_told() -> None:
+    found = traced([step(4, 4, FULL_4=1), step(4, 4, PIECEWISE_4=9), step(4, 4)])
+    assert found["decode_steps_outside_full_graphs"] == 2
+
+
+def test_prefill_longer_than_any_graph_is_told() -> None:
+    found = traced([step(8, 900, prefill=8)])
+    assert (found["prefill_steps_piecewise"], found["prefill_steps_outside_graphs"]) == (0, 1)
+
+
+def test_time_of_the_card_adds_up_and_its_memory_is_the_most() -> None:
+    cost = [{"gpu_seconds": 0.25, "peak_memory_bytes": 7}, {"gpu_seconds": 0.5}]
+    cost[1]["peak_memory_bytes"] = 9
+    found = traced([{**step(1, 1), **one} for one in cost])
+    assert (found["gpu_seconds"], found["peak_memory_bytes"]) == (0.75, 9)
+    assert "gpu_seconds" not in traced([step(1, 1)])
+
+
+def test_drafts_add_up() -> None:
+    recorder = CountRecorder()
+    for drafts in ((3, 2), None, (3, 3)):
+        recorder.record(stats(drafts), None)
+    assert counted(recorder.drain()) == {
+        "mm_cache_hits": 0,
+        "spec_draft_tokens": 6,
+        "spec_accepted_tokens": 5,
+        "spec_rejected_tokens": 1,
+    }
+
+
+def test_images_in_the_cache_are_counted() -> None:
+    recorder = CountRecorder()
+    recorder.record(stats(), None, mm_cache_stats=SimpleNamespace(hits=4))
+    assert counted(recorder.drain())["mm_cache_hits"] == 4
 
 
 def test_recorder_forgets_what_was_drained() -> None:
-    recorder = StepRecorder()
+    recorder = CountRecorder()
     recorder.record(stats(), None)
     assert len(recorder.drain()) == 1
     assert recorder.drain() == []
 
 
-def test_call_without_scheduler_stats_is_no_step() -> None:
-    recorder = StepRecorder()
+def test_call_without_scheduler_stats_counts_nothing() -> None:
+    recorder = CountRecorder()
     recorder.record(None, None)
     assert recorder.drain() == []
 
 
-def test_vllm_may_call_the_rest_of_a_stat_logger() -> None:
-    recorder = StepRecorder()
+@pytest.mark.parametrize("calls", [1, 2])
+def test_vllm_may_call_the_rest_of_a_stat_logger(calls: int) -> None:
+    recorder = CountRecorder()
     recorder.log_engine_initialized()
-    recorder.record(stats(), None, mm_cache_stats=None, engine_idx=0)
+    for _ in range(calls):
+        recorder.record(stats(), None, mm_cache_stats=None, engine_idx=0)
     recorder.log()
     recorder.record_sleep_state(is_awake=1, level=0)
-    assert len(recorder.drain()) == 1
+    assert len(recorder.drain()) == calls

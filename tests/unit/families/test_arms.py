@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vllm_parity.engine.offline import Generated
+from vllm_parity.engine.stats import counted, traced
 from vllm_parity.families import Plan, load_config, make_plan, run_arms
 from vllm_parity.families.arms import nudged, offline_arm
 from vllm_parity.schema import unpacked
@@ -32,7 +33,17 @@ OUTPUT: dict[str, Any] = {
     "finish_reason": "length",
     "logprobs": [{"5": -0.25, "7": -1.5}, {"9": -0.125}],
 }
-USAGE = {"prompt_tokens": 20, "prompt_tokens_details": {"cached_tokens": 16}}
+USAGE = {"prompt_tokens": 20}
+STEPS = [
+    {
+        "requests": 1,
+        "prefill_requests": prefill,
+        "tokens": 1 + 6 * prefill,
+        "prefix_cache_hits": 16 * prefill,
+        "replays": {} if prefill else {"FULL:1": 1},
+    }
+    for prefill in (1, 0)
+]
 EVENTS: list[Any] = [
     {"choices": [{"delta": {"role": "assistant"}}]},
     {"choices": [{"token_ids": [5]}]},
@@ -60,14 +71,14 @@ class Engine:
     def generate(self, requests: Any, *, together: bool) -> Generated:
         self.say(f"{len(requests)} {'together' if together else 'alone'}")
         outputs = [{"prompt_tokens": 3, "outputs": [OUTPUT]} for _ in requests]
-        return Generated(outputs=outputs, witness={"steps": 2})
+        return Generated(outputs=outputs, counts=[], steps=STEPS)
 
     def reset_prefix_cache(self) -> bool:
         self.say("reset")
         return True
 
-    def graph_replays(self) -> dict[str, int]:
-        return {"FULL": 3}
+    def steps(self) -> list[Any]:
+        return STEPS
 
     def set_weight(self, _name: str, _index: int, **change: float) -> dict[str, float]:
         self.say("moved" if "delta" in change else f"back to {change['value']}")
@@ -159,11 +170,11 @@ def test_arm_knows_engine_and_run() -> None:
     assert arms["reference"].knobs == {"model": "tiny-qwen3", "seed": 1, "batch_size": 1}
     assert arms["candidate"].knobs == {"model": "tiny-qwen3", "seed": 1, "batch_size": 4}
     assert arms["control"].knobs == arms["reference"].knobs
-    assert arms["candidate"].witness == {"compiled_graphs": 0, "steps": 2}
+    assert arms["candidate"].witness == {"compiled_graphs": 0, **counted([]), **traced(STEPS)}
 
 
 def test_answer_too_few_is_no_arm() -> None:
-    few = Generated(outputs=[], witness={})
+    few = Generated(outputs=[], counts=[], steps=[])
     with pytest.raises(ValueError, match="shorter"):
         offline_arm(BATCH, BATCH.reference, Engine([]), few)  # type: ignore[arg-type]
 
@@ -216,21 +227,10 @@ def test_chat_is_plain_twice_then_streamed() -> None:
 
 def test_chat_counts_its_chunks_with_tokens_and_its_hits() -> None:
     _, arms, _ = ran(CHAT)
-    assert arms["candidate"].witness == {
-        "compiled_graphs": 0,
-        "graph_replays": 3,
-        "graph_replays_full": 3,
-        "prefix_cache_hits": 64,
-        "tool_calls": 0,
-        "chunks": 2,
-    }
-    assert arms["reference"].witness == {
-        "compiled_graphs": 0,
-        "graph_replays": 3,
-        "graph_replays_full": 3,
-        "prefix_cache_hits": 64,
-        "tool_calls": 0,
-    }
+    plain = {"compiled_graphs": 0, **traced(STEPS), "tool_calls": 0}
+    assert plain["prefix_cache_hits"] == 16
+    assert arms["reference"].witness == plain
+    assert arms["candidate"].witness == {**plain, "chunks": 2}
 
 
 def test_chat_counts_a_call_once_however_many_pieces_it_came_in(

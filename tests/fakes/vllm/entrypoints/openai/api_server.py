@@ -8,7 +8,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from vllm import describe, fault, replays, token_at
+from vllm import describe, fault, step, token_at
 
 
 def settings_of(arguments: list[str]) -> dict[str, Any]:
@@ -33,6 +33,7 @@ def settings_of(arguments: list[str]) -> dict[str, Any]:
 
 SETTINGS = settings_of(sys.argv[1:])
 SEEN: set[str] = set()
+STEPS: list[dict[str, Any]] = []
 NUDGE = [0.0]
 
 
@@ -54,17 +55,21 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/collective_rpc":
             self._send(json.dumps({"results": [self._rpc(**body)]}).encode())
+        elif self.path == "/reset_prefix_cache":
+            SEEN.clear()
+            self._send(b"")
         elif self.path == "/v1/chat/completions":
             fault("chat")
             self._send(stream(body) if body.get("stream") else json.dumps(plain(body)).encode())
         else:
             self.send_error(404)
 
-    def _rpc(self, method: str, args: list[str]) -> dict[str, Any]:
+    def _rpc(self, method: str, args: list[str]) -> Any:
         if method == "parity_describe":
             return describe(SETTINGS)
-        if method == "parity_graph_replays":
-            return replays(SETTINGS)
+        if method == "parity_steps":
+            steps, STEPS[:] = [*STEPS], []
+            return steps
         before = NUDGE[0]
         NUDGE[0] = float(args[2]) if args[2] else before + float(args[3])
         return {"before": before, "after": NUDGE[0]}
@@ -95,15 +100,16 @@ def called(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def usage(body: dict[str, Any]) -> dict[str, Any]:
-    """Count tokens, those that were cached among them."""
+    """Count tokens, and the steps that they take."""
     prompt = json.dumps(body["messages"])
     cached = len(prompt) if prompt in SEEN and SETTINGS.get("enable_prefix_caching") else 0
     SEEN.add(prompt)
+    STEPS.append(step(SETTINGS, requests=1, tokens=len(prompt), hits=cached))
+    STEPS.extend([step(SETTINGS, requests=1, tokens=1)] * (body["max_completion_tokens"] - 1))
     return {
         "prompt_tokens": len(prompt),
         "completion_tokens": body["max_completion_tokens"],
         "total_tokens": len(prompt) + body["max_completion_tokens"],
-        "prompt_tokens_details": {"cached_tokens": cached},
     }
 
 
