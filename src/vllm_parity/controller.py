@@ -175,6 +175,11 @@ class CellScheduling(LoadGroupScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return self._group(nodeid) or str(super()._split_scope(nodeid))
 
+    def _reschedule(self, node: Any) -> None:  # noqa: ANN401 - xdist's WorkerController
+        """Leave a worker alone that has not collected yet: it replaces one that crashed."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
+
     def remove_node(self, node: Any) -> str | None:  # noqa: ANN401 - xdist's WorkerController
         """Take a worker out; return the test that it was running."""
         for unit in self.assigned_work[node].values():

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vllm_parity.configs import config_path
-from vllm_parity.contracts import Contracts, load_contracts
+from vllm_parity.contracts import Contracts, load_contracts, logit_step
 from vllm_parity.errors import ConfigError
+from vllm_parity.matrix.axes import Dtype
 from vllm_parity.observation import Contract
 
 EVIDENCE = 'measured = "1e-7"\ndate = 2026-11-30\nsource = "here"\n'
@@ -37,12 +39,15 @@ def test_the_tools_own_contracts_load_and_mean_something() -> None:
         (("batch_invariance", "cpu", "torch.float32"), "cpu-batch-float32"),
         (("batch_invariance", "cpu", "bfloat16"), "strict"),
         (("batch_invariance", "cpu", None), "strict"),
-        (("batch_invariance", "cuda", "bfloat16"), "batch-invariant-mode"),
+        (("batch_invariance", "cuda", "bfloat16", "on"), "batch-invariant-mode"),
+        (("batch_invariance", "cuda", "bfloat16", "off"), "strict"),
+        (("spec_decode", "cuda", "bfloat16", "on"), "batch-invariant-mode"),
+        (("spec_decode", "cuda", "bfloat16", "off"), "cuda-spec-bfloat16"),
         (("spec_decode", "rocm", "bfloat16"), "rocm-spec-bfloat16"),
         (("streaming", "cuda", "bfloat16"), "strict"),
     ],
 )
-def test_the_best_fit_is_found(place: tuple[str, str, str | None], name: str) -> None:
+def test_the_best_fit_is_found(place: tuple[str, str], name: str) -> None:
     assert load_contracts().find(*place).name == name
 
 
@@ -82,7 +87,7 @@ CLOSE = f'[x]\nkind = "close"\nwhy = "w"\natol = 1e-5\nrtol = 0\n{EVIDENCE}'
         ('[x]\nkind = "bitwise"', "x: the key 'why' is missing"),
         (
             '[x]\nkind = "bitwise"\nwhy = "w"\natol = 1.0',
-            "x: unknown key 'atol'; allowed: kind, why, family, platform, dtype, measured, ",
+            "x: unknown key 'atol'; allowed: kind, dtype, why, family, platform, batch_inv",
         ),
         (CLOSE.replace("atol = 1e-5\n", ""), "the key 'atol' is missing"),
         (CLOSE.replace('measured = "1e-7"\n', ""), "the key 'measured' is missing"),
@@ -100,7 +105,7 @@ CLOSE = f'[x]\nkind = "close"\nwhy = "w"\natol = 1e-5\nrtol = 0\n{EVIDENCE}'
         (CLOSE + 'family = "other"', "family: unknown value 'other'; allowed: batch_invariance, "),
         (CLOSE + 'platform = "tpu"', "platform: unknown value 'tpu'; allowed: cpu, "),
         (CLOSE + "dtype = 7", "dtype = 7 must be a string"),
-        (CLOSE + CLOSE.replace("[x]", "[y]"), r"\[x\] and \[y\] hold for the same family"),
+        (CLOSE + CLOSE.replace("[x]", "[y]"), r"\[x\] and \[y\] hold for the same cells"),
     ],
 )
 def test_what_does_not_load(tmp_path: Path, text: str, expected: str) -> None:
@@ -120,3 +125,45 @@ def test_a_noxfile_needs_the_standard_library_alone() -> None:
         "assert not {'msgspec', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+STEPS = """[x]
+kind = "close"
+dtype = "bfloat16"
+steps = 3
+logits_below = 16.0
+why = "w"
+measured = "2 steps"
+date = 2026-12-01
+source = "s"
+"""
+
+
+def test_steps_of_a_logit_stand_for_atol(tmp_path: Path) -> None:
+    found = load(tmp_path, STEPS).named("x")
+    # In bfloat16, which has 8 bits of significand, 8 to 16 are 2^-4 apart.
+    assert (found.atol, found.rtol, found.steps) == (0.1875, 0.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step"),
+    [(Dtype.BFLOAT16, 2**-4), (Dtype.FLOAT16, 2**-7), (Dtype.FLOAT32, 2**-20)],
+)
+def test_logit_step_is_what_numpy_and_ieee_say(dtype: Dtype, step: float) -> None:
+    assert logit_step(dtype, 16.0) == step
+    if dtype is not Dtype.BFLOAT16:
+        assert logit_step(dtype, 16.0) == np.spacing(np.dtype(dtype.value).type(8.0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STEPS.replace('dtype = "bfloat16"\n', ""),
+        STEPS.replace("16.0", "12.0"),
+        STEPS + "atol = 1.0\n",
+        STEPS.replace('"close"', '"tokens"'),
+    ],
+)
+def test_steps_that_stand_for_nothing_do_not_load(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="steps: "):
+        load(tmp_path, text)

@@ -110,7 +110,7 @@ def test_all_is_read(tmp_path: Path) -> None:
 
 
 def test_built_in_cells_can_be_waived(tmp_path: Path) -> None:
-    cell = 'cell = "cuda-batch_invariance-text-graph-apc_off-flash_attn-bi"'
+    cell = 'cell = "cuda-batch_invariance-text-n8_small-graph-apc_off-flash_attn-bi"'
     text = ENTRY.replace('cell = "cuda-batch_invariance-text-*-eager-*-bi"', cell)
     assert len(load_waivers(MATRIX, write(tmp_path, text))) == 1
 

@@ -113,7 +113,7 @@ def test_retry_on_a_worker_is_recorded_by_the_controller(
 ) -> None:
     fake_vllm.write_text("start 1 refuse")
     machine = str(MACHINES / "h100-x2.json")
-    cells = ("--cell", "cuda-batch_invariance-text-eager-*", "--tier", "pr", "--models", "built-in")
+    cells = ("--cell", "cuda-batch_invariance-text-*-eager-*", "--tier", "pr", "--models", "built-in")
     done = run(*cells, "-n", "2", "--machine", machine)
     assert done.returncode == 0, done.stdout
     whole = summary(tmp_path)

@@ -121,7 +121,7 @@ def test_cell_whose_worker_crashed_is_an_error_and_its_gpu_goes_to_the_next(
     (tmp_path / "killer.py").write_text(
         "import os\n"
         "def pytest_runtest_call(item):\n"
-        "    if 'ngram' in item.name and 'nudged' not in item.name:\n"
+        "    if 'ngram-raw_logprobs-eager-apc_off' in item.name:\n"
         "        os._exit(9)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -134,10 +134,23 @@ def test_cell_whose_worker_crashed_is_an_error_and_its_gpu_goes_to_the_next(
     crashed = re.search(r"^replacing crashed worker gw([01])$", done.stdout, re.MULTILINE)
     assert crashed
     number = int(crashed[1])
-    assert set(gpus(tmp_path).values()) == {"none", (FIRST, SECOND)[number]}
-    assert "gw2  cuda-spec_decode-eagle3-raw_logprobs-eager-apc_off" in done.stdout
+    successors = re.findall(r"^gw2 +(\S+)", done.stdout, re.MULTILINE)
+    assert {gpus(tmp_path)[name] for name in successors} == {(FIRST, SECOND)[number]}
     assert f"died: pytest-xdist's worker gw{number} ended while it ran this cell" in done.stdout
     assert f"because gw{number} ended (Not properly terminated)" in done.stdout
+
+
+def test_run_goes_on_where_each_worker_crashed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killer = "import os\ndef pytest_runtest_call(item):\n    if 'ngram' in item.name: os._exit(9)\n"
+    (tmp_path / "killer.py").write_text(killer)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    done = run("-p", "killer", *SPEC, *TWO)
+    assert done.returncode == 7, done.stdout
+    verdicts = {name: cell["verdict"] for name, cell in summary(tmp_path)["cells"].items()}
+    assert {"ngram" in name for name, verdict in verdicts.items() if verdict == "error"} == {True}
+    assert {"ngram" in name for name, verdict in verdicts.items() if verdict == "pass"} == {False}
 
 
 def test_suite_without_cells_is_left_alone(

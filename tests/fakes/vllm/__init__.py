@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import sys
 import time
@@ -109,6 +110,11 @@ def _gpu() -> dict[str, str]:
     return {"gpu": visible} if visible else {}
 
 
+def tokens_of(prompt: str) -> int:
+    """Count the tokens of a prompt: a byte each, and a special token."""
+    return len(re.sub(r"<\|\w+\|>", "*", prompt).encode())
+
+
 def token_at(prompt: str, position: int) -> int:
     """Return the token of a greedy model that knows one answer to each prompt."""
     return 97 + hashlib.sha256(f"{prompt}{position}".encode()).digest()[0] % 26
@@ -180,8 +186,8 @@ class LLM:
         cached = [prompt for prompt in prompts if first and prompt in self.seen]
         self.seen.update(prompts if self.settings.get("enable_prefix_caching") else ())
         drafting = bool(self.settings.get("speculative_config"))
-        tokens = sum(map(len, prompts)) if first else len(prompts)
-        hits = sum(map(len, cached))
+        tokens = sum(map(tokens_of, prompts)) if first else len(prompts)
+        hits = sum(map(tokens_of, cached))
         self.steps.append(step(self.settings, requests=len(prompts), tokens=tokens, hits=hits))
         stats = SimpleNamespace(
             spec_decoding_stats=SimpleNamespace(num_draft_tokens=3, num_accepted_tokens=2)

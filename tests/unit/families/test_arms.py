@@ -255,10 +255,9 @@ def test_only_the_stream_of_a_chat_is_nudged() -> None:
     assert log == ["plain"] * 8 + ["moved"] + ["streamed"] * 4 + ["back to 0.5"]
 
 
-def test_answers_without_usage_show_no_hits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_without_usage_have_no_prompt_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "chat", lambda *_: {"object": "chat.completion"})
     monkeypatch.setattr(Engine, "chat_stream", lambda *_: ([], False, 0))
     _, arms, _ = ran(CHAT)
-    assert arms["candidate"].witness["prefix_cache_hits"] == 0
     assert arms["candidate"].witness["chunks"] == 0
     assert arms["candidate"].requests[0].prompt_tokens is None

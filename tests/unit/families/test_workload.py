@@ -29,7 +29,8 @@ def test_prompts_of_one_sampling_setting_are_of_four_lengths(cell: Cell) -> None
     asked = workload.requests(cell, CONFIG)
     for name in CONFIG.matrix.families[cell.family].sampling:
         texts = [one.prompt for one in asked if one.id.startswith(f"{name}-")]
-        assert len({len(text) for text in texts}) == len(texts) == 4
+        assert len(set(texts)) == len(texts)
+        assert len({len(text) for text in texts}) >= min(4, len(texts))
 
 
 @offline_cells
@@ -52,7 +53,11 @@ def test_drafts_are_made_on_repetitive_prompts_with_every_sampling_setting(cell:
     asked = workload.requests(cell, CONFIG)
     long = cell.prefix_cache is Switch.ON
     texts = prompts.LONG_REPETITIVE_PROMPTS if long else prompts.REPETITIVE_PROMPTS
-    assert [one.prompt for one in asked] == [*texts] * 2
+    names = CONFIG.matrix.families[cell.family].sampling
+    marks = [f"{n} {name}: " if long else "" for name in names for n in range(4)]
+    assert [one.prompt for one in asked] == [
+        mark + text for mark, text in zip(marks, [*texts] * 2, strict=True)
+    ]
     limits = [one.sampling["max_tokens"] for one in asked]
     if cell.models is Models.BUILT_IN:
         room = engine_settings(cell, CONFIG)["max_model_len"]

@@ -104,7 +104,7 @@ def test_first_attempt_of_a_cell_that_was_tried_again_does_not_count(
 
 
 def test_built_in_cells_are_known_as_well(capsys: Capture, tmp_path: Path) -> None:
-    cell = "cuda-batch_invariance-text-graph-apc_off-flash_attn-bi"
+    cell = "cuda-batch_invariance-text-n8_small-graph-apc_off-flash_attn-bi"
     record(tmp_path, cell)
     assert "not a cell of the matrix" not in merged(capsys, str(tmp_path))[1]
     planned = ("--cell", cell, "--models", "built-in")

@@ -50,8 +50,8 @@ def test_selection(capsys: Capture, arguments: list[str], part: str) -> None:
 def test_built_in_models(capsys: Capture) -> None:
     lines = shown(capsys, "--list", "--models", "built-in", "--platform", "cuda")
     assert {line.split()[1] for line in lines} == {
-        "tiny-qwen3",
-        "tiny-qwen3-vl",
+        "small-qwen3",
+        "small-qwen3-vl",
         "tiny-qwen2-audio",
     }
 
