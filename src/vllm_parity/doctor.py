@@ -37,7 +37,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         action="store_true",
         help="say nothing where a chosen cell can run; else what is missing, with exit code 4,"
-        " or 3 where a tier was chosen",
+        " or 3 where a tier was chosen; other options are passed over, as they are pytest's",
     )
 
 

@@ -94,6 +94,14 @@ def test_tier_that_cannot_run_here_is_3(capsys: pytest.CaptureFixture[str]) -> N
     assert doctor(capsys, "no-gpu", "--check", "--tier", "pr")[0] == 0
 
 
+def test_check_passes_over_what_is_for_pytest(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--check", "--platform", "rocm", "--tier", "pr", "-x", "-n", "2", "--tb=short")
+    assert doctor(capsys, "mi300x", *options, "--waivers", "w.toml") == (0, "", "")
+    with pytest.raises(SystemExit):
+        doctor(capsys, "mi300x", "-x")
+    assert "unrecognized arguments: -x" in capsys.readouterr().err
+
+
 def test_variable_that_contradicts_is_named_with_both_values(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
