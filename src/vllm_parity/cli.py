@@ -27,7 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = subcommands.add_parser(name, help=summary)
         if name in arguments:
             prepare(command)
-    args = parser.parse_args(arguments)
+    args, others = parser.parse_known_args(arguments)
+    # The noxfile checks with all that pytest is to be given: what is not the doctor's is pytest's.
+    if others and not getattr(args, "check", False):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         code: int = args.run(args)
     except ParityError as error:

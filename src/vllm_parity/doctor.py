@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_parity.errors import HardwareError
+from vllm_parity import __version__
+from vllm_parity.contracts import load_contracts
+from vllm_parity.errors import HardwareError, ResultsError
 from vllm_parity.found import find_vllm
 from vllm_parity.gate import Gate
 from vllm_parity.hardware import dump_machine, load_machine, probe_machine
@@ -37,7 +41,13 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         action="store_true",
         help="say nothing where a chosen cell can run; else what is missing, with exit code 4,"
-        " or 3 where a tier was chosen",
+        " or 3 where a tier was chosen; other options are passed over, as they are pytest's",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FOLDER",
+        help="where no chosen cell can run, --check records here that they were not run, and why",
     )
 
 
@@ -53,23 +63,31 @@ def run_doctor(args: argparse.Namespace) -> int:
     gate = Gate(matrix=matrix, platforms=load_platforms(), machine=machine, vllm=find_vllm())
     wanted = read_selection(args)
     if args.check:
-        return check(gate, wanted)
+        return check(gate, wanted, args.results)
     lines = [*_machine_lines(machine), "", *_vllm_lines(), "", *_tier_lines(gate, wanted)]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 
-def check(gate: Gate, wanted: Selection) -> int:
+def check(gate: Gate, wanted: Selection, results: Path | None = None) -> int:
     """Return 0 where a chosen cell can run here, and 3 where a tier has none that can.
+
+    Args:
+        gate: what the cells are held against.
+        wanted: what chooses them.
+        results: where to record them if none can run, since no run will.
 
     Raises:
         ConfigError: where a variable is set here to something else than the cells need.
         HardwareError: where cells were asked for by name, and none of them can run, or one that
             was named in full.
+        ResultsError: where `results` cannot be written.
 
     """
     cells = select(gate.matrix, wanted)
     found = gate.sort(cells)
+    if results and not found.runnable:
+        record_missing(results, found.missing)
     refuse_named(wanted, found.missing, any_left=bool(found.runnable))
     for cell in found.runnable:
         variables = variables_of(cell, gate.matrix, gate.platforms)
@@ -99,6 +117,37 @@ def refuse_named(wanted: Selection, missing: dict[Cell, str], *, any_left: bool)
     told = "\n".join(f"  {line}" for line in grouped(missing))
     msg = f"this machine cannot run what was asked for by name:\n{told}\n{_how_to_see(wanted)}"
     raise HardwareError(msg)
+
+
+def record_missing(results: Path, missing: dict[Cell, str]) -> None:
+    """Write the observations that a run would have written of cells that cannot run here.
+
+    The Python that runs nox checks the machine, so that only the standard library is used.
+
+    Raises:
+        ResultsError: where they cannot be written.
+
+    """
+    folder = results / time.strftime("%Y%m%d-%H%M%S-doctor", time.gmtime())
+    contracts = load_contracts()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for cell, reason in missing.items():
+            record = {
+                "schema": "vllm-parity.observation/1",
+                "cell": cell.id,
+                "family": cell.family,
+                "platform": cell.platform,
+                "contrast": [cell.contrast],
+                "contract": contracts.find(cell.family, cell.platform, cell.dtype).as_fields(),
+                "environment": {"vllm_parity": __version__},
+                "arms": {"reference": None, "candidate": None, "control": None},
+                "not_run": reason,
+            }
+            (folder / f"{cell.id}.json").write_text(json.dumps(record), encoding="utf-8")
+    except OSError as error:
+        msg = f"{folder}: cannot be written: {error.strerror}; name another folder with --results"
+        raise ResultsError(msg) from None
 
 
 def grouped(missing: dict[Cell, str]) -> Iterator[str]:

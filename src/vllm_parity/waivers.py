@@ -48,17 +48,26 @@ def load_waivers(matrix: Matrix, path: Path | None = None) -> tuple[Waiver, ...]
         path: another waivers.toml.
 
     Raises:
-        ConfigError: where an entry is wrong in itself, names no cell, or one that another names.
+        ConfigError: where an entry is wrong in itself, names no cell, or one that another names,
+            or waives that a negative control diverges.
 
     """
     root = load_toml(path or config_path("waivers.toml"))
-    ids = [cell.id for one in (matrix, matrix.built_in()) for cell in one.cells]
+    cells = {cell.id: cell for one in (matrix, matrix.built_in()) for cell in one.cells}
     waivers: list[Waiver] = []
     for table in root.tables("waivers", []):
         waiver = _waiver(table)
-        named = fnmatch.filter(ids, waiver.cell)
+        named = fnmatch.filter(cells, waiver.cell)
         if not named:
-            msg = f"cell: {unknown('cell', waiver.cell, ids, shown=0)}"
+            told = unknown("cell", waiver.cell, cells, shown=0)
+            msg = f"cell: {told}; `vllm-parity plan --list` shows them"
+            raise table.fail(msg)
+        controls = [cell_id for cell_id in named if cells[cell_id].negative_control]
+        if controls and waiver.verdict is Verdict.DIVERGED:
+            msg = (
+                f"verdict: {controls[0]} is a negative control, which must come out diverged:"
+                " take the waiver out, or let it name no such cell"
+            )
             raise table.fail(msg)
         for other in waivers:
             if both := fnmatch.filter(named, other.cell):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from vllm_parity.cli import _COMMANDS, main
+from vllm_parity.matrix import load_platforms
 
 ROOT = Path(__file__).parents[2]
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*|<.*>|.*(\.\.\.|…).*")
@@ -115,6 +116,22 @@ def test_readme_uses_options_that_exist(capsys: pytest.CaptureFixture[str]) -> N
 def test_readme_links_to_files_that_exist() -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", README)
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_default_vllm_of_each_platform_is_named() -> None:
+    """Where a lock or the image is renewed, the README says so, and the example fits."""
+    (told,) = re.findall(r"\*\*Which vLLM\.\*\* .*?\n\n", README, re.DOTALL)
+    example = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    for platform, settings in load_platforms().items():
+        plan = settings.install
+        if plan.lock is None:
+            assert f"`{plan.image}`" in told
+            continue
+        lock = (ROOT / "configs" / "locks" / plan.lock).read_text(encoding="utf-8")
+        (version,) = set(re.findall(r"^vllm(?:-cpu)?(?:\[\w+\])?==(\S+)", lock, re.MULTILINE))
+        assert f"{version} on `{platform}`" in told
+        if f"platform: {platform} " in example:
+            assert f'vllm: "{version}"' in example
 
 
 # What reads it

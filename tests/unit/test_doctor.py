@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from vllm_parity import cli
+from vllm_parity import __version__, cli
+from vllm_parity.families import load_config
 from vllm_parity.hardware import load_machine
+from vllm_parity.matrix import Platform, Tier
+from vllm_parity.observation import encode_observation, load_observation
+from vllm_parity.observe import not_run
 
 MACHINES = Path(__file__).parents[1] / "data" / "machines"
 
@@ -92,6 +96,55 @@ def test_tier_that_cannot_run_here_is_3(capsys: pytest.CaptureFixture[str]) -> N
     assert code == 3
     assert "not_run" in err
     assert doctor(capsys, "no-gpu", "--check", "--tier", "pr")[0] == 0
+
+
+@pytest.mark.parametrize(("chosen", "code"), [(("--tier", "pr"), 3), ((), 4)])
+def test_cells_of_a_machine_that_can_run_none_are_recorded_as_a_run_would(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, chosen: tuple[str, ...], code: int
+) -> None:
+    chosen = ("--platform", "rocm", *chosen)
+    assert doctor(capsys, "no-gpu", "--check", *chosen, "--results", "r")[0] == code
+    config = load_config()
+    cells = [
+        cell
+        for cell in config.matrix.cells
+        if cell.platform is Platform.ROCM and (code == 4 or cell.is_in(Tier.PR))
+    ]
+    files = list(tmp_path.glob("r/*-doctor/*.json"))
+    found = {path.stem: encode_observation(load_observation(path)) for path in files}
+    reason = "needs an AMD GPU, and there is none"
+    runs = [not_run(one, config, reason, project={"vllm_parity": __version__}) for one in cells]
+    assert found == {run.observation.cell: encode_observation(run.observation) for run in runs}
+    assert cli.main(["merge", "r", *chosen]) == 3
+    out = capsys.readouterr().out
+    assert f"0 of {len(cells)} cells green: {len(cells)} not_run; worst: not_run" in out
+    assert reason in out
+
+
+def test_nothing_is_recorded_where_a_cell_can_run_or_no_folder_is_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert doctor(capsys, "no-gpu", "--check", "--tier", "pr", "--results", "r")[0] == 0
+    assert doctor(capsys, "no-gpu", "--check", "--tier", "pr", "--platform", "rocm")[0] == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_record_that_cannot_be_written_is_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    options = ("--check", "--platform", "rocm", "--tier", "pr", "--results", "file")
+    code, _, err = doctor(capsys, "no-gpu", *options)
+    assert code == 2
+    assert "cannot be written: Not a directory; name another folder with --results" in err
+
+
+def test_check_passes_over_what_is_for_pytest(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--check", "--platform", "rocm", "--tier", "pr", "-x", "-n", "2", "--tb=short")
+    assert doctor(capsys, "mi300x", *options, "--waivers", "w.toml") == (0, "", "")
+    with pytest.raises(SystemExit):
+        doctor(capsys, "mi300x", "-x")
+    assert "unrecognized arguments: -x" in capsys.readouterr().err
 
 
 def test_variable_that_contradicts_is_named_with_both_values(

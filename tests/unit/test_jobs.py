@@ -103,6 +103,10 @@ def test_buildkite_runs_each_job_and_merges_whatever_became_of_them() -> None:
         assert step["timeout_in_minutes"] == job.timeout
         assert f"-s '{job.session}' -- --tier pr --vllm '$$X'" in step["command"]
         assert ("plugins" in step) is bool(job.settings.install.image)
+        for plugin in step.get("plugins", ()):
+            ((_, settings),) = plugin.items()
+            # A name alone: the value is the agent's, and stands in no pipeline.
+            assert settings["environment"] == ["HF_TOKEN"]
     assert "--vllm" not in last["command"]
 
 

@@ -158,6 +158,13 @@ def test_tag_of_a_tier_runs_its_cells_alone(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_options_for_pytest_do_not_end_the_check_of_the_machine(tmp_path: Path) -> None:
+    record = ROOT / "tests" / "data" / "machines" / "no-gpu.json"
+    options = ("-s", "rocm_streaming(eager)", "--envdir", str(tmp_path / "envs"))
+    given = ("--machine", str(record), "--results", str(tmp_path / "results"), "-x")
+    assert "failed with exit code 4" in commands(nox(ROOT, *options, "--", *given))
+
+
 def test_variable_that_contradicts_a_cell_is_an_error_before_anything_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

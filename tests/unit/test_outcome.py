@@ -142,6 +142,23 @@ def test_mistake_is_named(tmp_path: Path, old: str, new: str, words: str) -> Non
     assert words in str(caught.value)
 
 
+def test_pattern_without_a_cell_says_where_the_cells_are_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, ENTRY.replace("-bi", "-ib"))
+    with pytest.raises(ConfigError, match=r"\d+ of them.*; `vllm-parity plan --list` shows them$"):
+        load_waivers(MATRIX, path)
+
+
+@pytest.mark.parametrize("pattern", [CONTROL.id, f"{CONTROL.platform}-{CONTROL.family}-*"])
+def test_divergence_of_a_negative_control_cannot_be_waived(tmp_path: Path, pattern: str) -> None:
+    text = ENTRY.replace("cuda-batch_invariance-text-*-eager-*-bi", pattern)
+    with pytest.raises(ConfigError) as caught:
+        load_waivers(MATRIX, write(tmp_path, text))
+    assert "waivers[0]: verdict: " in str(caught.value)
+    assert "-nudged is a negative control, which must come out diverged: " in str(caught.value)
+    other = text.replace('"diverged"', '"unverified"')
+    assert load_waivers(MATRIX, write(tmp_path, other))
+
+
 def test_two_waivers_of_one_cell(tmp_path: Path) -> None:
     path = write(tmp_path, ENTRY + ENTRY.replace("text-*", "*"))
     with pytest.raises(ConfigError, match=r"waivers\[1\]: cell: cuda-\S+ has a waiver already"):

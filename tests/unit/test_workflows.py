@@ -102,8 +102,26 @@ def test_actions_are_pinned_and_permissions_least(path: Path) -> None:
         assert re.fullmatch(r"\./\.github/workflows/\w+\.yml|\S+@[0-9a-f]{40}", used[0]), used
         assert used[0].startswith("./") or re.fullmatch(r" # v\d+\.\d+\.\d+", used[1])
     assert "\npermissions: {}\n" in text
-    assert not re.search(r": write|secrets\.", text)
+    assert not re.search(r": write|secrets: inherit", text)
     assert text.count("timeout-minutes:") == len(re.findall(r"^ +runs-on:", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_token_of_the_hub_is_the_only_secret_and_only_where_cells_run(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    given = re.findall(r"^ +(\w+: .*secrets.*)$", text, re.MULTILINE)
+    assert set(given) == {"HF_TOKEN: ${{ secrets.HF_TOKEN }}"}
+    if path.name == "parity.yml":
+        assert len(given) == 1
+        step = text[text.index("- name: nox -s ${{ matrix.session }}") :]
+        assert given[0] in step[: step.index(" run: |")]
+        declared = text[text.index("\n    secrets:\n") : text.index("\n  workflow_dispatch:")]
+        assert re.findall(r"(HF_TOKEN):|required: (\w+)", declared) == [
+            ("HF_TOKEN", ""),
+            ("", "false"),
+        ]
+    else:
+        assert len(given) == text.count("uses: ./.github/workflows/parity.yml")
 
 
 def test_labels_of_runners_are_known_to_the_linter() -> None:

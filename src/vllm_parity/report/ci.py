@@ -119,6 +119,8 @@ def _step(job: Job, options: Sequence[str]) -> dict[str, Any]:
             "entrypoint": "",
             "shell": ["/bin/bash", "-e", "-c"],
             "propagate-environment": True,
+            # That is the variables of the pipeline; a secret of the agent's hooks is none of them.
+            "environment": ["HF_TOKEN"],
         }
         if job.settings.ci.devices:
             plugin["devices"] = job.settings.ci.devices

@@ -36,6 +36,8 @@ def markdown(merged: Merged, title: str, *, limit: int = LIMIT) -> str:
     bad = [entry for entry in merged.entries if not entry.outcome.is_green]
     good = [entry for entry in merged.entries if entry.outcome.is_green]
     head = [f"## {escape(title)}: {merged.verdict}", "", escape(merged.counts), ""]
+    if merged.others:
+        head += [escape(merged.others), ""]
     for error in merged.unreadable:
         head += [f"cannot be read: {escape(error)}", ""]
     text = "\n".join([*head, *_bad_table(bad), *_folded(good)]) + "\n"

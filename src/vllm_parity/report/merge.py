@@ -54,10 +54,14 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """All entries in the matrix's order, those of no cell last, and the files nobody can read."""
+    """All entries in the matrix's order, those of no cell last, and the files nobody can read.
+
+    `left_out` is how many records are of cells that were not asked for.
+    """
 
     entries: tuple[Entry, ...]
     unreadable: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -78,6 +82,13 @@ class Merged:
         counted = Counter(entry.outcome.verdict for entry in self.entries)
         listed = ", ".join(f"{counted[one]} {one}" for one in Verdict if counted[one])
         return f"{greens} of {len(self.entries)} cells green: {listed}"
+
+    @property
+    def others(self) -> str:
+        """That records of other cells were left out, where there are some."""
+        if not self.left_out:
+            return ""
+        return f"records of other cells that were left out: {self.left_out}"
 
 
 def find_records(names: Sequence[str]) -> list[str]:
@@ -106,15 +117,22 @@ def merge(
         files: observation files.
         matrix: whose cells they are of, with models of the hub or built-in ones.
         waivers: what is expected not to pass.
-        planned: cells of which there must be a record.
+        planned: cells of which there must be a record; where there are some, those of other cells
+            are left out.
 
     """
     cells = {cell.id: cell for one in (matrix.built_in(), matrix) for cell in one.cells}
     entries: dict[str, Entry] = {}
     unreadable = []
+    left_out = 0
+    wanted = {cell.id for cell in planned}
     for file in files:
         try:
-            entry = _entry(file, cells, waivers)
+            observation = load_observation(file)
+            if wanted and observation.cell not in wanted:
+                left_out += 1
+                continue
+            entry = _entry(file, observation, cells, waivers)
         except FormatError as error:
             unreadable.append(str(error))
         else:
@@ -125,11 +143,12 @@ def merge(
         entries.setdefault(cell.id, Entry(id=cell.id, cell=cell, outcome=lost))
     order = {name: number for number, name in enumerate(cells)}
     listed = sorted(entries.values(), key=lambda entry: order.get(entry.id, len(order)))
-    return Merged(entries=tuple(listed), unreadable=tuple(unreadable))
+    return Merged(entries=tuple(listed), unreadable=tuple(unreadable), left_out=left_out)
 
 
-def _entry(file: str, cells: Mapping[str, Cell], waivers: Sequence[Waiver]) -> Entry:
-    observation = load_observation(file)
+def _entry(
+    file: str, observation: Observation, cells: Mapping[str, Cell], waivers: Sequence[Waiver]
+) -> Entry:
     try:
         judgement = judge(observation)
     except FormatError as error:

@@ -32,9 +32,9 @@ def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vllm-parity merge`."""
     parser.description = (
         "Judge the records of many jobs and bring them together. Where cells are chosen, each that "
-        "has no record counts as an error. The exit code is that of a run: 0 pass, 1 diverged, "
-        "2 a file cannot be read or there is none, 3 not run, 5 unverified, 6 a stale waiver, "
-        "7 error, 8 invalid pair, 9 noisy."
+        "has no record counts as an error, and records of other cells are left out. The exit code "
+        "is that of a run: 0 pass, 1 diverged, 2 a file cannot be read or there is none, "
+        "3 not run, 5 unverified, 6 a stale waiver, 7 error, 8 invalid pair, 9 noisy."
     )
     parser.add_argument(
         "results", nargs="+", metavar="RESULTS", help="folders of records, at any depth, or files"
@@ -76,7 +76,8 @@ def _table(merged: Merged) -> str:
         words = (entry.id, _short(entry), *numbers(entry))
         table.add_row(*(Text(word) for word in words))
     console.print(table)
-    for line in [*_notes(merged), f"{merged.counts}; worst: {merged.verdict}"]:
+    others = [merged.others] if merged.others else []
+    for line in [*_notes(merged), *others, f"{merged.counts}; worst: {merged.verdict}"]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     return buffer.getvalue()
 

@@ -76,6 +76,26 @@ def test_planned_cell_without_a_record_is_an_error(capsys: Capture, tmp_path: Pa
     assert merged(capsys, str(tmp_path), "--cell", PLAIN)[0] == 0
 
 
+def test_records_of_cells_that_were_not_chosen_are_left_out_and_counted(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    record(tmp_path / "a", PLAIN)
+    record(tmp_path / "b", PLAIN)
+    record(tmp_path / "b", OTHER, BAD)
+    record(tmp_path / "c", OTHER, BAD)
+    record(tmp_path / "c", "tpu-something", BAD)
+    summary = tmp_path / "summary.md"
+    chosen = ("--cell", PLAIN, "--summary", str(summary))
+    code, out, err = merged(capsys, str(tmp_path), *chosen)
+    assert (code, err) == (0, "")
+    assert OTHER not in out
+    told = "records of other cells that were left out: 3"
+    assert f"{told}\n1 of 1 cells green: 1 pass; worst: pass\n" in out
+    assert told in summary.read_text(encoding="utf-8")
+    code, out, _ = merged(capsys, str(tmp_path))
+    assert (code, "left out" in out) == (1, False)
+
+
 def test_not_run_is_3_with_its_reason(capsys: Capture, tmp_path: Path) -> None:
     not_run(tmp_path, PLAIN, "needs an AMD GPU")
     code, out, _ = merged(capsys, str(tmp_path))
