@@ -1,4 +1,7 @@
-"""Which GPU each worker of pytest-xdist has for its own, or why there cannot be so many workers."""
+"""Which GPU each worker of pytest-xdist runs on, or why there cannot be so many workers.
+
+Several workers share a GPU where its memory allows: that changes times, never numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,26 @@ _VARIABLES = {
     # vLLM refuses to start where both are set and differ.
     Platform.ROCM: ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
 }
+_GIB = 1 << 30
 _FEWER = "take fewer workers (-n 1), or leave -n out"
 
 
-def devices_for(cells: Sequence[Cell], machine: Machine, workers: int) -> list[dict[str, str]]:
-    """Return for each worker the variables that leave it a GPU of its own.
+def devices_for(
+    cells: Sequence[Cell], machine: Machine, workers: int, *, need: int = 0
+) -> list[dict[str, str]]:
+    """Return for each worker the variables that leave it one GPU; they have the GPUs in turn.
 
     One worker alone has whatever there is.
 
+    Args:
+        cells: what was chosen.
+        machine: where.
+        workers: how many.
+        need: the bytes of a GPU that one worker may take.
+
     Raises:
         ConfigError: where the cells are of several platforms.
-        HardwareError: where there are more workers than GPUs.
+        HardwareError: where there is no GPU, or too little memory for so many workers on one.
 
     """
     if workers == 1:
@@ -48,22 +60,27 @@ def devices_for(cells: Sequence[Cell], machine: Machine, workers: int) -> list[d
         )
         raise HardwareError(msg)
     probe = machine.probe(platform)
-    if len(probe.devices) < workers:
+    if not probe.devices:
         why = f" ({probe.problem or probe.note})" if probe.problem or probe.note else ""
-        msg = (
-            f"-n {workers}: each worker has a GPU of its own, and of {platform} there is"
-            f" {len(probe.devices) or 'none'}{why}; two workers on one GPU would share its memory"
-            f" and its time; {_FEWER}"
-        )
+        msg = f"-n {workers}: each worker needs a GPU of {platform}: there is none{why}; {_FEWER}"
         raise HardwareError(msg)
+    for index, device in enumerate(probe.devices):
+        sharing = len(range(index, workers, len(probe.devices)))
+        if sharing > 1 and device.memory_free is not None and device.memory_free < sharing * need:
+            msg = (
+                f"-n {workers}: {sharing} workers would share {device.name}, of which"
+                f" {device.memory_free / _GIB:.1f} GiB are free, and each may take"
+                f" {need / _GIB:.1f} GiB for these cells; {_FEWER}"
+            )
+            raise HardwareError(msg)
+    names = [device.id or str(index) for index, device in enumerate(probe.devices)]
     return [
-        dict.fromkeys(_VARIABLES[platform], device.id or str(index))
-        for index, device in enumerate(probe.devices[:workers])
+        dict.fromkeys(_VARIABLES[platform], names[worker % len(names)]) for worker in range(workers)
     ]
 
 
 def most_workers(cells: Sequence[Cell], machine: Machine) -> int:
-    """Return how many workers can have a GPU of their own, and 1 where none can."""
+    """Return how many workers have a GPU of their own, and 1 where none can."""
     platforms = {cell.platform for cell in cells}
     if len(platforms) > 1 or Platform.CPU in platforms:
         return 1

@@ -134,6 +134,15 @@ class Gate:
         parameters += (engines - 1) * self.matrix.models[cell.model].parameters
         return int(parameters * _BYTES[cell.dtype] + engines * besides)
 
+    def worker_memory(self, cells: Sequence[Cell]) -> int:
+        """Estimate the bytes that a worker may take: all its warm engines, and a server."""
+        return max(
+            self.memory(cell)
+            // (2 if cell.family is Family.SPEC_DECODE else 1)
+            * (self.platforms[cell.platform].engines + 1)
+            for cell in cells
+        )
+
 
 def _models_of(cell: Cell, matrix: Matrix) -> list[str]:
     """Return the models that a cell loads: its own, and the one that drafts for it."""

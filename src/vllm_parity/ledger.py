@@ -16,6 +16,8 @@ from vllm_parity.outcome import exit_code_of, outcome_of
 from vllm_parity.verdict import worst
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vllm_parity.families import Config
     from vllm_parity.judge import Judgement
     from vllm_parity.matrix import Cell
@@ -41,6 +43,27 @@ class Judged:
     seconds: float
     attempts: int = 1
     not_started: bool = False
+
+
+def gpu_cost(judged: Iterable[Judged]) -> dict[str, float]:
+    """Return what cells took of a GPU, as witnessed; nothing where there was none.
+
+    `gpu_seconds` is what the card spent in the steps that were measured, of all arms;
+    `peak_memory_bytes` the most that one process had allocated.
+    """
+    arms = [one.observation.arms for one in judged]
+    seen = [
+        arm.witness
+        for three in arms
+        for arm in (three.reference, three.candidate, three.control)
+        if arm is not None and "gpu_seconds" in arm.witness
+    ]
+    if not seen:
+        return {}
+    return {
+        "gpu_seconds": round(sum(one["gpu_seconds"] for one in seen), 3),
+        "peak_memory_bytes": max(one["peak_memory_bytes"] for one in seen),
+    }
 
 
 class Ledger:
@@ -122,9 +145,11 @@ class Ledger:
                     "note": judged.outcome.note,
                     "seconds": round(judged.seconds, 2),
                     "attempts": judged.attempts,
+                    **gpu_cost([judged]),
                 }
                 for judged in self.judged
             },
+            **gpu_cost(self.judged),
             "started": dict(self.started),
             "distinct": self.distinct,
             "workers": self.workers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from vllm_parity.matrix import Cell
 
 
+_GIB = 1 << 30
 _AHEAD = 2
 """Servers that boot, serve or wait at one time."""
 
@@ -88,6 +90,7 @@ class Session(Ledger):
             stage=stage,
             server_port=server_port,
             name=name,
+            **_limits(config, cells),
         )
         self.started, self.incidents, self.distinct = (
             self.pool.started,
@@ -153,6 +156,16 @@ class Session(Ledger):
         """End all processes and write the run's summary."""
         self.pool.close()
         super().close()
+
+
+def _limits(config: Config, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return how many engines a pool keeps, and what they may leave: the strictest platform's."""
+    used = [config.platforms[one] for one in {cell.platform for cell in cells}]
+    left = [one.left_gib * _GIB for one in used if one.left_gib is not None]
+    return {
+        "warm": min(one.engines for one in used),
+        "left_bytes": min(left, default=math.inf),
+    }
 
 
 def _server(plan: Plan) -> tuple[dict[str, str], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""pytest-xdist: each worker has a GPU of its own, and the controller makes one run of all.
+"""pytest-xdist: each worker has one GPU, and the controller makes one run of all.
 
 The controller collects nothing. It gives each worker a device and the run's folder, keeps cells
 with the same engine settings on one worker, reads what the workers recorded and judges it again,
@@ -19,6 +19,7 @@ from vllm_parity.chosen import (
     chosen_cells,
     give_up,
     is_chosen,
+    loaded,
     machine_of,
 )
 from vllm_parity.errors import ConfigError, ParityError
@@ -51,6 +52,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
         return
     from vllm_parity.controller import Controller
     from vllm_parity.devices import devices_for
+    from vllm_parity.gate import Gate
 
     try:
         if config.option.dist not in {"load", "loadgroup"}:
@@ -60,7 +62,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
             )
             raise ConfigError(msg)
         cells = chosen_cells(config)
-        devices = devices_for(cells, machine_of(config), len(specs))
+        machine = machine_of(config)
+        gate = Gate(
+            matrix=loaded(config).matrix, platforms=loaded(config).platforms, machine=machine
+        )
+        need = gate.worker_memory(cells)
+        devices = devices_for(cells, machine, len(specs), need=need)
     except ParityError as error:
         give_up(config, error)
     config.pluginmanager.register(Controller(config, cells, devices), "vllm-parity-controller")
@@ -77,7 +84,7 @@ def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - xdist's WorkerCont
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """On a worker: see the GPU of its own alone."""
+    """On a worker: see its one GPU alone."""
     mine = given(config)
     if mine is not None:
         os.environ.update(mine["variables"])

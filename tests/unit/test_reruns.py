@@ -113,8 +113,8 @@ def test_retry_on_a_worker_is_recorded_by_the_controller(
 ) -> None:
     fake_vllm.write_text("start 1 refuse")
     machine = str(MACHINES / "h100-x2.json")
-    cells = ("--cell", "cuda-batch_invariance-text-*-eager-*", "--tier", "pr", "--models", "built-in")
-    done = run(*cells, "-n", "2", "--machine", machine)
+    cells = ("--cell", "*-text-*-eager-*", "--platform", "cuda", "--tier", "pr")
+    done = run(*cells, "--models", "built-in", "-n", "2", "--machine", machine)
     assert done.returncode == 0, done.stdout
     whole = summary(tmp_path)
     assert max(cell["attempts"] for cell in whole["cells"].values()) == 2

@@ -78,8 +78,8 @@ def test_workers_make_one_run_with_the_sum_of_what_they_started(run: Run, tmp_pa
 @pytest.mark.parametrize(
     ("machine", "arguments", "code", "message"),
     [
-        ("no-gpu", CUDA, 4, "a GPU of its own, and of cuda there is none; two workers on one GPU"),
-        ("h100", CUDA, 4, "each worker has a GPU of its own, and of cuda there is 1; two workers"),
+        ("no-gpu", CUDA, 4, "-n 2: each worker needs a GPU of cuda: there is none; take fewer"),
+        ("rtx4090", CUDA, 4, "-n 2: 2 workers would share NVIDIA GeForce RTX 4090"),
         ("h100-x2", ("--tier", "smoke"), 4, "the chosen cells run on the processors"),
         ("h100-x2", ("--tier", "pr"), 2, "several platforms (cpu, cuda, rocm), and each worker"),
         ("h100-x2", (*CUDA, "--dist", "each"), 2, "--dist each: cells with the same engine"),
@@ -87,7 +87,7 @@ def test_workers_make_one_run_with_the_sum_of_what_they_started(run: Run, tmp_pa
         ("h100-x2", (), 2, "pytest-xdist: nothing says which cells"),
     ],
 )
-def test_workers_without_gpus_of_their_own_are_refused(
+def test_workers_without_room_on_a_gpu_are_refused(
     run: Run, tmp_path: Path, machine: str, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = run(*arguments, "-n", "2", "--machine", str(MACHINES / f"{machine}.json"))

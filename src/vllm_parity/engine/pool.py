@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,8 @@ from vllm_parity.errors import ConfigError, EngineError, Failure, StartError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+_GIB = 1 << 30
 
 Settings = dict[str, Any]
 Variables = dict[str, str]
@@ -35,6 +38,7 @@ class Pool:
     a server on another port. The second time is the last: it is an `EngineError`, and so is every
     later wish for the same, at once. A host that dies is an error of the cell that it dies on.
     `started` counts processes and engines; `incidents` says why one was started more than once.
+    A host has `warm` engines at most: where another is wanted, those that it has end first.
 
     Args:
         logs: the folder for the log of each process.
@@ -42,6 +46,8 @@ class Pool:
         stage: told in a few words what a caller waits for.
         server_port: the first server's port, the next for the next; 0 for any free ones.
         name: what the names of logs begin with, where several pools share the folder.
+        warm: how many engines a host keeps.
+        left_bytes: a host of which ended engines left more allocated on the GPU is replaced.
 
     """
 
@@ -53,10 +59,14 @@ class Pool:
         stage: Callable[[str], None] = lambda _: None,
         server_port: int = 0,
         name: str = "",
+        warm: int = 8,
+        left_bytes: float = math.inf,
     ) -> None:
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.stage = stage
+        self._warm = warm
+        self._left_bytes = left_bytes
         self._logs = logs
         self._prefix = f"{name}-" if name else ""
         self._resolve = resolve
@@ -85,6 +95,7 @@ class Pool:
             raise self._failed[key]
         host = self._host(variables, deadline)
         if (host, key) not in self._engines:
+            host = self._with_room(host, variables, deadline)
             try:
                 self._engines[host, key] = self._start(host, variables, settings)
             except StartError as error:
@@ -164,6 +175,23 @@ class Pool:
             host = self._hosts[environment] = Host(variables=variables, log=log)
         host.deadline = deadline
         return host
+
+    def _with_room(self, host: Host, variables: Variables, deadline: float) -> Host:
+        """Return a host that may start one more engine: this one, or the one that replaces it."""
+        mine = [pair for pair in self._engines if pair[0] is host]
+        if len(mine) < self._warm:
+            return host
+        self.stage("ending engines")
+        for pair in mine:
+            del self._engines[pair]
+        try:
+            left = host.ask("clear")
+        except EngineError:
+            host.close("its engines did not end")
+        else:
+            if left > self._left_bytes:
+                host.close(f"engines that ended left {left / _GIB:.1f} GiB of the GPU allocated")
+        return self._host(variables, deadline)
 
     def _start(self, host: Host, variables: Variables, settings: Settings) -> OfflineEngine:
         self.started["engines"] += 1

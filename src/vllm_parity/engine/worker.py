@@ -7,6 +7,7 @@ share one.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -61,6 +62,22 @@ class Worker:
             "steps": traced,
         }
 
+    def clear(self) -> int:
+        """End all engines; return the bytes that torch still has allocated on the GPU.
+
+        All of them, since the end of one (vLLM's `EngineCore.shutdown`) takes the process's
+        distributed state away from the others.
+        """
+        for llm, _ in self._engines.values():
+            llm.llm_engine.engine_core.shutdown()
+        self._engines.clear()
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_available():
+            return 0
+        torch.cuda.empty_cache()
+        return int(torch.cuda.memory_allocated())
+
     def reset_prefix_cache(self, key: str) -> bool:
         """Forget all cached prefixes; return whether vLLM says that it did."""
         return bool(self._engines[key][0].reset_prefix_cache())
@@ -108,7 +125,7 @@ def serve(connection: Connection[bytes, bytes]) -> None:
     worker = Worker()
     calls: dict[str, Callable[..., Any]] = {
         name: getattr(worker, name)
-        for name in ("start", "generate", "reset_prefix_cache", "set_weight")
+        for name in ("start", "clear", "generate", "reset_prefix_cache", "set_weight")
     }
     while True:
         try:

@@ -87,19 +87,26 @@ class PlatformSettings:
     """What a platform needs.
 
     `architecture` is the least that vLLM runs on. `engine_gib` is what an engine takes of the
-    memory besides weights and KV cache. `variables` are set for every process of vLLM,
-    `host_variables` for those with offline engines besides, `server_variables` for servers.
+    memory besides weights and KV cache. A host keeps `engines` warm at most, and is replaced where
+    those that ended left more than `left_gib` allocated on the GPU. `variables` are set for every
+    process of vLLM, `host_variables` for those with offline engines besides, `server_variables`
+    for servers.
     """
 
     summary: str
     architecture: str
     engine_gib: float
+    engines: int
+    left_gib: float | None
     install: Install
     ci: Ci
     variables: dict[str, Variable]
     host_variables: dict[str, Variable]
     server_variables: dict[str, Variable]
     engine: dict[str, Any]
+
+
+_FEWEST = 2
 
 
 def load_platforms(path: Path | None = None) -> dict[Platform, PlatformSettings]:
@@ -119,10 +126,16 @@ def load_platforms(path: Path | None = None) -> dict[Platform, PlatformSettings]
 
 
 def _platform(table: Table) -> PlatformSettings:
+    engines = table.take("engines", int)
+    if engines < _FEWEST:
+        msg = f"engines = {engines} must be at least {_FEWEST}: a cell with drafts has two"
+        raise table.fail(msg)
     settings = PlatformSettings(
         summary=table.take("summary", str),
         architecture=table.take("architecture", str),
         engine_gib=table.take("engine_gib", float),
+        engines=engines,
+        left_gib=table.take("left_gib", float, None),
         ci=_ci(table.table("ci")),
         install=_install(table.table("install")),
         variables=_variables(table.table("variables")),

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from vllm_parity.ledger import gpu_cost
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -101,6 +102,12 @@ def _counts(run: Ledger) -> str:
     if run.workers:
         lines.append(f"  on {run.workers} workers, each with hosts of its own")
     lines += [f"  because {incident.splitlines()[0]}" for incident in run.incidents]
+    if cost := gpu_cost(run.judged):
+        memory = cost["peak_memory_bytes"] / (1 << 30)
+        lines.append(
+            f"GPU: {cost['gpu_seconds']:.1f} s in the steps that were measured,"
+            f" at most {memory:.1f} GiB in one process"
+        )
     greens = sum(judged.outcome.is_green for judged in run.judged)
     lines.append(f"{greens} of {len(run.judged)} cells green; worst: {run.worst}")
     if stale := sum(judged.outcome.stale_waiver for judged in run.judged):

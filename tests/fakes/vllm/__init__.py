@@ -147,7 +147,10 @@ class LLM:
         self.nudge = 0.0
         self.steps: list[dict[str, Any]] = []
         self.loggers: list[Any] = []
-        self.llm_engine = SimpleNamespace(logger_manager=SimpleNamespace(stat_loggers=self.loggers))
+        self.llm_engine = SimpleNamespace(
+            logger_manager=SimpleNamespace(stat_loggers=self.loggers),
+            engine_core=SimpleNamespace(shutdown=lambda: fault("shutdown")),
+        )
 
     def collective_rpc(self, method: str, args: tuple[Any, ...] = ()) -> list[Any]:
         """Do what `ParityExtension` does."""

@@ -47,6 +47,57 @@ def test_same_settings_share_an_engine_and_others_share_its_host(pool: Pool) -> 
     assert pool.incidents == []
 
 
+THIRD: dict[str, Any] = {"model": "m", "seed": 3}
+
+
+def limited(tmp_path: Path, **limits: Any) -> Pool:
+    return Pool(logs=tmp_path, resolve=dict, warm=2, **limits)
+
+
+def test_engines_end_together_where_one_more_is_wanted_than_may_be_warm(
+    fake_vllm: Path, tmp_path: Path
+) -> None:
+    assert not fake_vllm.exists()
+    pool = limited(tmp_path)
+    try:
+        first = pool.engine({}, SETTINGS, deadline=soon())
+        pool.engine({}, OTHER, deadline=soon())
+        third = pool.engine({}, THIRD, deadline=soon())
+        assert third.host is first.host
+        assert third.generate([REQUEST], together=True).outputs
+        again = pool.engine({}, SETTINGS, deadline=soon())
+        assert again is not first
+        assert again.generate([REQUEST], together=True).outputs
+        assert pool.started == {"hosts": 1, "engines": 4}
+        assert pool.incidents == []
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "left_bytes", "incident"),
+    [
+        ("", -1.0, "a host was replaced: engines that ended left 0.0 GiB of the GPU allocated"),
+        ("shutdown 1 refuse", 1.0, "a host was replaced: its engines did not end"),
+        ("shutdown 1 die", 1.0, "a host was replaced: the engine host was killed by SIGKILL"),
+    ],
+)
+def test_host_is_replaced_where_its_engines_leave_too_much_or_do_not_end(
+    fake_vllm: Path, tmp_path: Path, fault: str, left_bytes: float, incident: str
+) -> None:
+    if fault:
+        fake_vllm.write_text(fault)
+    pool = limited(tmp_path, left_bytes=left_bytes)
+    try:
+        for settings in (SETTINGS, OTHER, THIRD):
+            engine = pool.engine({}, settings, deadline=soon())
+        assert engine.generate([REQUEST], together=True).outputs
+        assert pool.started == {"hosts": 2, "engines": 3}
+        assert [one[: len(incident)] for one in pool.incidents] == [incident]
+    finally:
+        pool.close()
+
+
 def test_other_variables_are_another_host(pool: Pool) -> None:
     first = pool.engine({}, SETTINGS, deadline=soon())
     second = pool.engine({"OMP_NUM_THREADS": "1"}, SETTINGS, deadline=soon())

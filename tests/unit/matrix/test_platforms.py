@@ -22,6 +22,7 @@ SMALL = """
 summary = "any machine"
 architecture = "avx2"
 engine_gib = 1
+engines = 8
 engine = { kv_cache_memory_bytes = 1 }
 
 [cpu.install]
@@ -81,6 +82,11 @@ def test_all_is_read(tmp_path: Path) -> None:
     ("old", "new", "words"),
     [
         ("cpu", "tpu", "unknown platform 'tpu'; allowed: cpu, cuda, rocm; did you mean 'cpu'?"),
+        (
+            "engines = 8",
+            "engines = 1",
+            "cpu: engines = 1 must be at least 2: a cell with drafts has",
+        ),
         ("summary", "sumary", "cpu: the key 'summary' is missing"),
         ('["3.11", "3.12"]', "[3.11]", "cpu.install: python = [3.11] must list strings, not a nu"),
         ('["torch==2.13.0"]', "[2]", "cpu.install.torch[1]: packages = [2] must list strings"),
