@@ -39,8 +39,8 @@ def load_config(
         matrix=loaded.built_in() if models is Models.BUILT_IN else loaded,
         platforms=load_platforms(),
         contracts=load_contracts(),
-        # The project's own waivers are for the project's own matrix.
-        waivers=load_waivers(loaded, waivers) if waivers or matrix is None else (),
+        # The project's own waivers are for the project's own matrix, as it is.
+        waivers=load_waivers(loaded, waivers) if waivers or not (matrix or forced) else (),
         forced=forced or {},
     )
     for platform in {cell.platform for cell in config.matrix.cells} - config.platforms.keys():
