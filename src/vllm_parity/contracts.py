@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
-from vllm_parity.matrix.axes import Dtype, Family, Platform, Switch
+from vllm_parity.matrix.axes import Dtype, Execution, Family, Platform, Switch
 from vllm_parity.strict import load_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from vllm_parity.matrix.cells import Cell
     from vllm_parity.strict import Table
 
 
@@ -50,11 +51,22 @@ _PRECISION = {Dtype.FLOAT32: 24, Dtype.BFLOAT16: 8, Dtype.FLOAT16: 11}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where in the matrix a contract is looked for; None is not known, or no such axis."""
+
+    family: str
+    platform: str
+    dtype: str | None = None
+    batch_invariant: str | None = None
+    execution: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NamedContract:
     """One entry of the file.
 
-    Family, platform, dtype and batch-invariant mode are None where it holds for any. `atol` may
-    have been given as a number of `steps`; see :func:`logit_step`.
+    Family, platform, dtype, batch-invariant mode and execution are None where it holds for any.
+    `atol` may have been given as a number of `steps`; see :func:`logit_step`.
     """
 
     name: str
@@ -64,6 +76,7 @@ class NamedContract:
     platform: Platform | None = None
     dtype: Dtype | None = None
     batch_invariant: Switch | None = None
+    execution: Execution | None = None
     steps: float | None = None
     atol: float | None = None
     rtol: float | None = None
@@ -79,16 +92,15 @@ class NamedContract:
         given = {name: value for name, value in numbers.items() if value is not None}
         return {"kind": self.kind, **given, "name": self.name}
 
-    def fit(
-        self, family: str, platform: str, dtype: str | None, batch_invariant: str | None
-    ) -> int | None:
+    def fit(self, place: Place) -> int | None:
         """Return how well this entry fits, None where it does not."""
         score = 0
         for mine, asked, weight in (
-            (self.batch_invariant, batch_invariant, 8),
-            (self.platform, platform, 4),
-            (self.family, family, 2),
-            (self.dtype, dtype, 1),
+            (self.execution, place.execution, 16),
+            (self.batch_invariant, place.batch_invariant, 8),
+            (self.platform, place.platform, 4),
+            (self.family, place.family, 2),
+            (self.dtype, place.dtype, 1),
         ):
             if mine is not None:
                 if mine != asked:
@@ -104,28 +116,33 @@ class Contracts:
     path: str
     by_name: Mapping[str, NamedContract]
 
-    def find(
-        self,
-        family: str,
-        platform: str,
-        dtype: str | None = None,
-        batch_invariant: str | None = None,
-    ) -> NamedContract:
+    def find(self, place: Place) -> NamedContract:
         """Return the entry that fits best; raise ConfigError where none does."""
-        if dtype is not None:
-            dtype = dtype.removeprefix("torch.")
         fits = {
             contract: fit
             for contract in self.by_name.values()
-            if (fit := contract.fit(family, platform, dtype, batch_invariant)) is not None
+            if (fit := contract.fit(place)) is not None
         }
         if not fits:
             msg = (
-                f"{self.path}: no contract fits family {family}, platform {platform} and "
-                f"dtype {dtype}; add one, or one without these keys, which fits everything"
+                f"{self.path}: no contract fits family {place.family}, platform {place.platform}"
+                f" and dtype {place.dtype}; add one, or one without these keys, which fits"
+                " everything"
             )
             raise ConfigError(msg)
         return max(fits, key=fits.__getitem__)
+
+    def of(self, cell: Cell) -> NamedContract:
+        """Return the entry that a cell is judged by."""
+        return self.find(
+            Place(
+                family=cell.family,
+                platform=cell.platform,
+                dtype=cell.dtype,
+                batch_invariant=cell.batch_invariant,
+                execution=cell.execution,
+            )
+        )
 
     def named(self, name: str) -> NamedContract:
         """Return the entry of a name; raise ConfigError, with all names, where there is none."""
@@ -148,6 +165,7 @@ def load_contracts(path: Path | None = None) -> Contracts:
             contract.platform,
             contract.dtype,
             contract.batch_invariant,
+            contract.execution,
         )
         if place in places:
             # One of the two would never be used.
@@ -202,6 +220,7 @@ def _contract(name: str, table: Table) -> NamedContract:
         platform=table.enum("platform", Platform, None),
         dtype=dtype,
         batch_invariant=table.enum("batch_invariant", Switch, None),
+        execution=table.enum("execution", Execution, None),
         steps=steps,
         measured=_text(table, "measured", needed=loose),
         date=_optional(table, "date", datetime.date, needed=loose),

@@ -11,7 +11,7 @@ from vllm_parity.errors import ConfigError, HardwareError
 from vllm_parity.matrix import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vllm_parity.hardware import Machine
     from vllm_parity.matrix import Cell
@@ -26,7 +26,11 @@ _FEWER = "take fewer workers (-n 1), or leave -n out"
 
 
 def devices_for(
-    cells: Sequence[Cell], machine: Machine, workers: int, *, need: int = 0
+    cells: Sequence[Cell],
+    machine: Machine,
+    workers: int,
+    *,
+    need: Callable[[int], int] = lambda _: 0,
 ) -> list[dict[str, str]]:
     """Return for each worker the variables that leave it one GPU; they have the GPUs in turn.
 
@@ -36,7 +40,7 @@ def devices_for(
         cells: what was chosen.
         machine: where.
         workers: how many.
-        need: the bytes of a GPU that one worker may take.
+        need: the bytes of a GPU that so many workers may take together.
 
     Raises:
         ConfigError: where the cells are of several platforms.
@@ -66,17 +70,34 @@ def devices_for(
         raise HardwareError(msg)
     for index, device in enumerate(probe.devices):
         sharing = len(range(index, workers, len(probe.devices)))
-        if sharing > 1 and device.memory_free is not None and device.memory_free < sharing * need:
+        if sharing > 1 and device.memory_free is not None and device.memory_free < need(sharing):
             msg = (
                 f"-n {workers}: {sharing} workers would share {device.name}, of which"
-                f" {device.memory_free / _GIB:.1f} GiB are free, and each may take"
-                f" {need / _GIB:.1f} GiB for these cells; {_FEWER}"
+                f" {device.memory_free / _GIB:.1f} GiB are free, and with these cells they may take"
+                f" {need(sharing) / _GIB:.1f} GiB; {_FEWER}"
             )
             raise HardwareError(msg)
     names = [device.id or str(index) for index, device in enumerate(probe.devices)]
     return [
         dict.fromkeys(_VARIABLES[platform], names[worker % len(names)]) for worker in range(workers)
     ]
+
+
+def memory_of(workers: int, *, counts: Mapping[str, int], warm: int, largest: int) -> int:
+    """Return the bytes that workers on one GPU may take together.
+
+    Each keeps so many `warm` engines of each environment, and a server; cells with the same engine
+    stay on one worker, so that all together have each engine once.
+
+    Args:
+        workers: how many.
+        counts: the distinct `hosts`, `engines` and `servers` of the cells.
+        warm: engines that one host keeps.
+        largest: the bytes of the largest engine or server.
+
+    """
+    engines = min(workers * warm * counts["hosts"], counts["engines"])
+    return (engines + min(workers, counts["servers"])) * largest
 
 
 def most_workers(cells: Sequence[Cell], machine: Machine) -> int:

@@ -139,7 +139,7 @@ def record_missing(results: Path, missing: dict[Cell, str]) -> None:
                 "family": cell.family,
                 "platform": cell.platform,
                 "contrast": [cell.contrast],
-                "contract": contracts.find(cell.family, cell.platform, cell.dtype).as_fields(),
+                "contract": contracts.of(cell).as_fields(),
                 "environment": {"vllm_parity": __version__},
                 "arms": {"reference": None, "candidate": None, "control": None},
                 "not_run": reason,

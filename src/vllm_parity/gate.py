@@ -134,13 +134,10 @@ class Gate:
         parameters += (engines - 1) * self.matrix.models[cell.model].parameters
         return int(parameters * _BYTES[cell.dtype] + engines * besides)
 
-    def worker_memory(self, cells: Sequence[Cell]) -> int:
-        """Estimate the bytes that a worker may take: all its warm engines, and a server."""
+    def largest_engine(self, cells: Sequence[Cell]) -> int:
+        """Estimate the bytes that the largest engine or server of some cells takes."""
         return max(
-            self.memory(cell)
-            // (2 if cell.family is Family.SPEC_DECODE else 1)
-            * (self.platforms[cell.platform].engines + 1)
-            for cell in cells
+            self.memory(cell) // (2 if cell.family is Family.SPEC_DECODE else 1) for cell in cells
         )
 
 

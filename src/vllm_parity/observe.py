@@ -10,7 +10,6 @@ from vllm_parity.errors import EngineError, StartError
 from vllm_parity.errors import Failure as Kind
 from vllm_parity.families import run_arms
 from vllm_parity.families.arms import Outcome
-from vllm_parity.families.plan import contract_of
 from vllm_parity.observation import Arms, Contract, Failure, Observation, Platform
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def lost(plan: Plan, reason: str, *, project: dict[str, str]) -> Observation:
 
 def not_run(cell: Cell, config: Config, reason: str, *, project: dict[str, str]) -> Run:
     """Return the record of a cell that was planned and cannot run here."""
-    contract = contract_of(cell, config)
+    contract = config.contracts.of(cell)
     observation = Observation(
         cell=cell.id,
         family=cell.family,

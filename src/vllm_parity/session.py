@@ -105,6 +105,7 @@ class Session(Ledger):
         # A worker does not know which of the cells will be its own.
         self._ahead = _AHEAD if share is None else 0
         self._alive: set[str] = set()
+        self._served: Plan | None = None
         self._boot_servers()
 
     def run(self, cell: Cell) -> Judged:
@@ -122,6 +123,8 @@ class Session(Ledger):
             run = not_run(cell, self.config, self._missing[cell], project=self.project)
         else:
             plan = self._plans[cell.id]
+            if cell.family is Family.STREAMING and not self._ahead:
+                self._keep_one_server(plan)
             run = observe(plan, self.pool, project=self.project)
             if cell.family is Family.STREAMING and self._ahead:
                 self._leave_server(plan)
@@ -151,6 +154,12 @@ class Session(Ledger):
             self.pool.retire(*_server(plan))
             self._alive.discard(key_of(*_server(plan)))
         self._boot_servers()
+
+    def _keep_one_server(self, plan: Plan) -> None:
+        """On a worker, end the last cell's server where a cell has another: those of one follow."""
+        if self._served is not None and _server(self._served) != _server(plan):
+            self.pool.retire(*_server(self._served))
+        self._served = plan
 
     def close(self) -> None:
         """End all processes and write the run's summary."""

@@ -9,6 +9,7 @@ chooses cells all this stays out of the way.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,7 +52,9 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
     if not is_chosen(config):
         return
     from vllm_parity.controller import Controller
-    from vllm_parity.devices import devices_for
+    from vllm_parity.devices import devices_for, memory_of
+    from vllm_parity.families import make_plan
+    from vllm_parity.families.distinct import distinct
     from vllm_parity.gate import Gate
 
     try:
@@ -66,7 +69,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
         gate = Gate(
             matrix=loaded(config).matrix, platforms=loaded(config).platforms, machine=machine
         )
-        need = gate.worker_memory(cells)
+        need = partial(
+            memory_of,
+            counts=distinct(make_plan(cell, loaded(config)) for cell in cells),
+            warm=max(loaded(config).platforms[cell.platform].engines for cell in cells),
+            largest=gate.largest_engine(cells),
+        )
         devices = devices_for(cells, machine, len(specs), need=need)
     except ParityError as error:
         give_up(config, error)

@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from vllm_parity.configs import config_path
-from vllm_parity.contracts import Contracts, load_contracts, logit_step
+from vllm_parity.contracts import Contracts, Place, load_contracts, logit_step
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix.axes import Dtype
 from vllm_parity.observation import Contract
 
 EVIDENCE = 'measured = "1e-7"\ndate = 2026-11-30\nsource = "here"\n'
+
+
+def at(*values: str | None) -> Place:
+    """Return a place: family, platform, and what else is given of dtype, mode and execution."""
+    names = ("family", "platform", "dtype", "batch_invariant", "execution")
+    return Place(**dict(zip(names, values, strict=False)))  # type: ignore[arg-type]
 
 
 def load(tmp_path: Path, text: str) -> Contracts:
@@ -36,19 +42,20 @@ def test_the_tools_own_contracts_load_and_mean_something() -> None:
     ("place", "name"),
     [
         (("batch_invariance", "cpu", "float32"), "cpu-batch-float32"),
-        (("batch_invariance", "cpu", "torch.float32"), "cpu-batch-float32"),
         (("batch_invariance", "cpu", "bfloat16"), "strict"),
         (("batch_invariance", "cpu", None), "strict"),
         (("batch_invariance", "cuda", "bfloat16", "on"), "batch-invariant-mode"),
         (("batch_invariance", "cuda", "bfloat16", "off"), "strict"),
-        (("spec_decode", "cuda", "bfloat16", "on"), "batch-invariant-mode"),
+        (("spec_decode", "cuda", "bfloat16", "on", "eager"), "batch-invariant-mode"),
+        (("spec_decode", "cuda", "bfloat16", "on", "graph"), "cuda-spec-compiled-apart"),
+        (("batch_invariance", "cuda", "bfloat16", "on", "graph"), "batch-invariant-mode"),
         (("spec_decode", "cuda", "bfloat16", "off"), "cuda-spec-bfloat16"),
         (("spec_decode", "rocm", "bfloat16"), "rocm-spec-bfloat16"),
         (("streaming", "cuda", "bfloat16"), "strict"),
     ],
 )
-def test_the_best_fit_is_found(place: tuple[str, str], name: str) -> None:
-    assert load_contracts().find(*place).name == name
+def test_the_best_fit_is_found(place: tuple[str | None, ...], name: str) -> None:
+    assert load_contracts().find(at(*place)).name == name
 
 
 def test_the_platform_counts_most(tmp_path: Path) -> None:
@@ -57,10 +64,10 @@ def test_the_platform_counts_most(tmp_path: Path) -> None:
         tmp_path,
         f'[a]\n{entry}platform = "cpu"\n[b]\n{entry}family = "streaming"\ndtype = "float32"\n',
     )
-    assert contracts.find("streaming", "cpu", "float32").name == "a"
-    assert contracts.find("streaming", "cuda", "float32").name == "b"
+    assert contracts.find(at("streaming", "cpu", "float32")).name == "a"
+    assert contracts.find(at("streaming", "cuda", "float32")).name == "b"
     with pytest.raises(ConfigError, match="no contract fits family spec_decode, platform cuda"):
-        contracts.find("spec_decode", "cuda")
+        contracts.find(at("spec_decode", "cuda"))
 
 
 def test_names() -> None:

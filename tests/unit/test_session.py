@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from vllm_parity.engine.pool import key_of
 from vllm_parity.families import load_config
 from vllm_parity.matrix import Family, Platform, Selection, select
 from vllm_parity.observe import not_run
-from vllm_parity.session import Session
+from vllm_parity.session import Session, Share
 
 CONFIG = load_config()
 CELLS = select(CONFIG.matrix, Selection(platform=Platform.CPU, family=Family.STREAMING))
@@ -22,7 +25,8 @@ CELLS = select(CONFIG.matrix, Selection(platform=Platform.CPU, family=Family.STR
 class FakePool:
     """A pool that knows which servers are alive."""
 
-    def __init__(self, **_: Any) -> None:
+    def __init__(self, **given: Any) -> None:
+        self.limits = (given["warm"], given["left_bytes"])
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.alive: list[str] = []
@@ -41,7 +45,7 @@ class FakePool:
 
 
 @pytest.fixture
-def one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
+def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Session]:
     def observe(plan: Any, pool: Any, *, project: dict[str, str]) -> Any:
         server = (plan.variables, plan.reference.engine)
         pool.boot(*server)
@@ -50,7 +54,12 @@ def one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
 
     monkeypatch.setattr(session, "Pool", FakePool)
     monkeypatch.setattr(session, "observe", observe)
-    return Session(CONFIG, CELLS, results=tmp_path)
+    return partial(Session, CONFIG, results=tmp_path)
+
+
+@pytest.fixture
+def one(make: Callable[..., Session]) -> Session:
+    return make(cells=CELLS)
 
 
 def test_no_more_than_two_servers_are_alive_and_each_is_started_once(one: Session) -> None:
@@ -69,3 +78,26 @@ def test_cell_that_comes_again_has_its_server(one: Session) -> None:
     for cell in (CELLS[0], CELLS[0], CELLS[-2]):
         one.run(cell)
     assert one.started["servers"] <= one.distinct["servers"]
+
+
+def test_worker_has_one_server_at_a_time(make: Callable[..., Session]) -> None:
+    worker = make(cells=CELLS, share=Share(run_id="r", name="gw0", number=0))
+    assert worker.pool.alive == []  # type: ignore[attr-defined]
+    for cell in CELLS:
+        worker.run(cell)
+    assert worker.pool.most == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "limits"),
+    [
+        ([Platform.CPU], (16, math.inf)),
+        ([Platform.CUDA], (4, 4.0 * (1 << 30))),
+        ([Platform.CPU, Platform.CUDA], (4, 4.0 * (1 << 30))),
+    ],
+)
+def test_pool_keeps_what_every_platform_allows(
+    make: Callable[..., Session], platforms: list[Platform], limits: tuple[int, float]
+) -> None:
+    cells = [cell for cell in CONFIG.matrix.cells if cell.platform in platforms]
+    assert make(cells=cells).pool.limits == limits  # type: ignore[attr-defined]

@@ -8,6 +8,22 @@ def apply_workarounds() -> None:
     _let_engines_follow_ngram()
 
 
+def let_engine_have_its_layers() -> None:
+    """Let the next engine make all its layers itself; called before each engine of a worker.
+
+    vLLM keeps rotary embeddings in a table of the process (`layers/rotary_embedding`, as of
+    0.32.0), by their sizes and not by how the engine that made them runs: an eager engine takes
+    those of a compiled one before it, and gets other numbers, by 8.6e-6 on the CPU. The end of any
+    engine empties the table, so that of two arms one may have them and the other not. May go when
+    the table is an engine's own.
+    """
+    try:
+        from vllm.model_executor.layers import rotary_embedding
+    except ImportError:
+        return
+    getattr(rotary_embedding, "_ROPE_DICT", {}).clear()
+
+
 def _let_engines_follow_ngram() -> None:
     """Let further engines start in a process after one with ngram speculation.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.engine import leash, messages
 from vllm_parity.engine.stats import CountRecorder
+from vllm_parity.engine.workarounds import apply_workarounds, let_engine_have_its_layers
 from vllm_parity.models.prompts import video_metadata
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Worker:
         """Make an engine, and return what `ParityExtension.parity_describe` says of it."""
         from vllm import LLM
 
+        let_engine_have_its_layers()
         llm = LLM(**settings)
         recorder = CountRecorder()
         llm.llm_engine.logger_manager.stat_loggers.append(recorder)
@@ -143,8 +145,6 @@ def serve(connection: Connection[bytes, bytes]) -> None:
 
 def main() -> None:
     """Take the socket named on the command line, and serve it."""
-    from vllm_parity.engine.workarounds import apply_workarounds
-
     leash.hold()
     apply_workarounds()
     serve(Connection(int(sys.argv[1])))

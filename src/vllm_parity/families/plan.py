@@ -123,14 +123,9 @@ def make(
                 for requirement in rule.require
             ),
         ),
-        contract=contract_of(cell, config),
+        contract=config.contracts.of(cell),
         nudge=nudge,
     )
-
-
-def contract_of(cell: Cell, config: Config) -> NamedContract:
-    """Return the contract that a cell is judged by."""
-    return config.contracts.find(cell.family, cell.platform, cell.dtype, cell.batch_invariant)
 
 
 def meets_caches_warm(cell: Cell) -> bool:

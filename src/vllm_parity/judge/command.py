@@ -156,16 +156,9 @@ def _judge(name: str, observation: Observation, contracts: Contracts | None) -> 
 
 def _with_contract(observation: Observation, contracts: Contracts) -> Observation:
     """Return the observation under the contract that a file has for its place in the matrix."""
-    reference = observation.arms.reference
-    knobs = {} if reference is None else reference.knobs
-    dtype, mode = knobs.get("dtype"), knobs.get("env.VLLM_BATCH_INVARIANT")
-    found = contracts.find(
-        observation.family,
-        observation.platform,
-        None if dtype is None else str(dtype),
-        # As vLLM understood the variable.
-        None if mode is None else "on" if mode == "True" else "off",
-    )
+    from vllm_parity.judge.place import place_of  # noqa: PLC0415 - seldom wanted
+
+    found = contracts.find(place_of(observation))
     return msgspec.structs.replace(observation, contract=Contract(**found.as_fields()))
 
 

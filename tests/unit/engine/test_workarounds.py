@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from vllm_parity.engine.workarounds import apply_workarounds
+from vllm_parity.engine.workarounds import apply_workarounds, let_engine_have_its_layers
 
 
 class Lib:
@@ -60,3 +60,26 @@ def test_nothing_happens_where_llvmlite_is_another(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "llvmlite", ModuleType("llvmlite"))
     monkeypatch.setitem(sys.modules, "llvmlite.binding", binding)
     apply_workarounds()
+
+
+def module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    """Put an empty module of this name, and those that hold it, in place."""
+    parent: ModuleType | None = None
+    parts = name.split(".")
+    for depth, part in enumerate(parts, start=1):
+        made = ModuleType(".".join(parts[:depth]))
+        monkeypatch.setitem(sys.modules, made.__name__, made)
+        if parent is not None:
+            setattr(parent, part, made)
+        parent = made
+    assert parent is not None
+    return parent
+
+
+def test_engine_takes_no_rotary_embedding_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_engine_have_its_layers()
+    layers = module(monkeypatch, "vllm.model_executor.layers.rotary_embedding")
+    let_engine_have_its_layers()
+    layers._ROPE_DICT = {(64, 128): object()}  # type: ignore[attr-defined]
+    let_engine_have_its_layers()
+    assert layers._ROPE_DICT == {}
