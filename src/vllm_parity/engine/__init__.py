@@ -1,4 +1,4 @@
 """Running vLLM: hosts for offline engines, servers, and what is read back from both.
 
-Only `worker`, `extension` and `serve` import vLLM, and only inside the child process.
+Only what runs inside the child process imports vLLM: `worker`, `extension` and what these two use, and `serve`.
 """
