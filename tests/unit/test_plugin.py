@@ -47,6 +47,25 @@ def test_smoke_runs_every_cell_and_counts_what_it_started(run: Run, tmp_path: Pa
     assert len(summary["cells"]) == 21
 
 
+def test_cell_forced_to_eager_mode_is_unverified_and_says_so(run: Run, tmp_path: Path) -> None:
+    cell = "cpu-batch_invariance-text-compiled-apc_off"
+    done = run("--cell", cell, "--enforce-eager", "--engine", "max_num_seqs=6")
+    assert done.returncode == 5, done.stdout
+    assert "compiled_graphs is required of the candidate, and it is 0" in done.stdout
+    (path,) = (tmp_path / "results").glob(f"*/{cell}.json")
+    record = json.loads(path.read_text())
+    forced = {"enforce_eager": True, "max_num_seqs": 6}
+    assert json.loads(record["environment"]["forced"]) == forced
+    for arm in ("reference", "candidate", "control"):
+        assert forced.items() <= record["arms"][arm]["knobs"].items()
+
+
+def test_forced_argument_that_is_none_is_refused(run: Run) -> None:
+    done = run("--tier", "smoke", "--engine", "enforce_eager")
+    assert done.returncode == 2, done.stdout
+    assert "vllm-parity: --engine enforce_eager: expected NAME=VALUE" in done.stdout
+
+
 def test_killed_host_is_an_error_of_its_cell_alone(
     run: Run, tmp_path: Path, fake_vllm: Path
 ) -> None:

@@ -169,6 +169,9 @@ def _model(name: str, table: Table) -> ModelSpec:
         "nudge": _nudge(table.table("nudge")) if "nudge" in table.data else None,
     }
     model: ModelSpec
+    if "vision" in table.data and table.data.get("recipe") != Recipe.QWEN3_VL:
+        msg = f"vision: sizes of an encoder that the recipe {Recipe.QWEN3_VL} alone has"
+        raise table.fail(msg)
     if kind is Kind.SEED:
         model = SeedModel(
             **shared,
@@ -199,6 +202,9 @@ def _model(name: str, table: Table) -> ModelSpec:
 
 def _sizes(table: Table, names: tuple[str, ...]) -> dict[str, int]:
     sizes = {name: _natural(table, name) for name in names if name in table.data}
+    if 0 in sizes.values():
+        msg = "a size is at least 1"
+        raise table.fail(msg)
     table.finish(names)
     return sizes
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.jobs import make_jobs
 from vllm_parity.matrix import Platform, Selection, select
+from vllm_parity.matrix.match import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,6 +56,17 @@ def both_arms(plan: Plan, missing: str | None = None) -> str:
     return "\n".join(lines)
 
 
+def _required(plan: Plan, config: Config) -> list[str]:
+    """Return what a cell must witness, with the reasons of those that matrix.toml names."""
+    rules = [rule for rule in config.matrix.witnesses if matches(plan.cell, rule.when)]
+    named = {requirement for rule in rules for requirement in rule.require}
+    usual = [requirement for requirement in plan.require if requirement not in named]
+    return [
+        f"require    {', '.join(usual)}",
+        *(f"           {', '.join(rule.require)}  {rule.why}" for rule in rules),
+    ]
+
+
 def explained(plan: Plan, config: Config, missing: str | None = None) -> str:
     """Return all that is known of a cell before it runs, and why it is so."""
     cell = plan.cell
@@ -70,7 +82,7 @@ def explained(plan: Plan, config: Config, missing: str | None = None) -> str:
         f"           {plan.contract.why}",
         *([f"ungated    {cell.ungated}"] if cell.ungated else []),
         f"requests   {len(plan.requests)}: {', '.join(one.id for one in plan.requests)}",
-        f"require    {', '.join(plan.require)}",
+        *_required(plan, config),
         *([f"follows    {', '.join(plan.follows)}"] if plan.follows else []),
         f"timeout    {cell.timeout_s:g} s",
         "variables",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vllm_parity.configs import config_path
 from vllm_parity.errors import ConfigError
 from vllm_parity.families import config, load_config
+from vllm_parity.families.config import read_forced
 from vllm_parity.matrix import Models, Platform
 
 if TYPE_CHECKING:
@@ -22,6 +23,56 @@ def changed(folder: Path, old: str, new: str) -> Path:
     path = folder / "matrix.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     return path
+
+
+SIZES = "requests = 2\nshortest = 12\nlongest = 30"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (SIZES, SIZES.replace("12", "31"), "workloads.n2_small: at least 2 requests, of shortest"),
+        (SIZES, SIZES.replace("= 2", "= 1"), "workloads.n2_small: at least 2 requests"),
+        (SIZES, SIZES.replace("longest", "long"), "workloads.n2_small: the key 'longest' is mis"),
+        ("workloads.n2_small]", "workloads.n3_small]", "unknown workload 'n3_small'; allowed: n2_"),
+        (
+            f"[families.batch_invariance.workloads.n2_small]\n{SIZES}",
+            "",
+            "needs a table [families.batch_invariance.workloads.n2_small]",
+        ),
+    ],
+)
+def test_workload_that_is_wrong_is_named(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(changed(tmp_path, old, new))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "forced"),
+    [
+        ([], {}),
+        (["enforce_eager=true", "max-num-seqs=4"], {"enforce_eager": True, "max_num_seqs": 4}),
+        (["dtype=half"], {"dtype": "half"}),
+        (['compilation_config={"mode": 0}'], {"compilation_config": {"mode": 0}}),
+    ],
+)
+def test_forced_arguments_are_json_or_words(words: list[str], forced: dict[str, Any]) -> None:
+    assert read_forced(words) == forced
+
+
+@pytest.mark.parametrize("word", ["enforce_eager", "=true", "seed=", "a b=1", ""])
+def test_forced_argument_without_name_or_value_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"--engine .*: expected NAME=VALUE, such as max_num"):
+        read_forced([word])
+
+
+def test_waivers_are_for_what_was_not_forced(tmp_path: Path) -> None:
+    assert load_config().waivers
+    assert load_config(forced={"seed": 1}).waivers == ()
+    own = tmp_path / "waivers.toml"
+    own.write_text("", encoding="utf-8")
+    assert load_config(waivers=own, forced={"seed": 1}).waivers == ()
 
 
 def test_project_files_fit() -> None:

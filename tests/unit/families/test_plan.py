@@ -294,6 +294,63 @@ def test_warm_cache_is_proven_on_both_arms_where_it_is_on(cell: Cell) -> None:
     assert ("control.prefix_cache_hits" in plan(cell).require) is cold
 
 
+# Workloads, caches and graphs of GPUs
+
+GPU = [cell for cell in load_config(models=Models.BUILT_IN).matrix.cells if cell.workload]
+
+
+def built_in(cell_id: str, **forced: Any) -> Plan:
+    config = load_config(models=Models.BUILT_IN, forced=forced)
+    return make_plan(next(cell for cell in config.matrix.cells if cell.id == cell_id), config)
+
+
+@each(GPU)
+def test_workload_is_of_token_ids_that_cross_256_together_or_not(cell: Cell) -> None:
+    assert cell.workload is not None
+    planned = built_in(cell.id)
+    lengths = [len(one.prompt) for one in planned.requests]
+    assert all(isinstance(one.prompt, tuple) for one in planned.requests)
+    large = cell.workload.endswith("large")
+    assert max(lengths) < 256
+    assert (sum(lengths) >= 256) is large
+    assert sum(lengths) <= planned.candidate.engine["max_num_batched_tokens"]
+    assert ("max_step_tokens>=256" in planned.require) is large
+
+
+def test_decode_steps_of_graph_cells_are_full_graphs_of_a_batch() -> None:
+    planned = built_in("cuda-batch_invariance-image-graph-apc_off-flash_attn-enc_flash_attn-bi")
+    assert {
+        "graph_replays_full",
+        "decode_steps_outside_full_graphs<=0",
+        "min_full_graph_requests>=3",
+        "reference.graph_replays_full",
+    } <= set(planned.require)
+
+
+def test_drafting_pins_runner_scheduling_and_graphs_on_both_arms() -> None:
+    planned = built_in("cuda-spec_decode-ngram-raw_logprobs-graph-apc_on-cold")
+    assert planned.variables["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    for arm in (planned.reference, planned.candidate):
+        assert arm.engine["async_scheduling"] is False
+        assert arm.engine["compilation_config"] == {"cudagraph_capture_sizes": [4, 8, 16, 32]}
+    assert {"prefix_cache_hits<=0", "reference.prefix_cache_hits<=0"} <= set(planned.require)
+
+
+def test_stream_that_starts_cold_has_a_control_that_is_warm() -> None:
+    required = built_in("cuda-streaming-text-graph-apc_on-cold").require
+    assert "reference.prefix_cache_hits<=0" in required
+    assert {"prefix_cache_hits", "control.prefix_cache_hits"} <= set(required)
+
+
+def test_forced_argument_holds_on_both_arms_and_what_must_be_witnessed_stays() -> None:
+    name = "cuda-batch_invariance-image-graph-apc_off-flash_attn-enc_flash_attn-bi"
+    forced, usual = built_in(name, enforce_eager=True), built_in(name)
+    for arm in (forced.reference, forced.candidate):
+        assert arm.engine["enforce_eager"] is True
+    assert forced.require == usual.require
+    assert differing(forced) == differing(usual)
+
+
 # What the matrix does not have
 
 

@@ -80,6 +80,11 @@ engine = { max_num_seqs = 1 }
 variables = { SKINNY = "0" }
 why = "rows decide"
 
+[[witnesses]]
+when = { execution = "graph" }
+require = ["graph_replays>=3", "reference.steps", "control.kind==x"]
+why = "it is what they are for"
+
 [[requirements]]
 when = { execution = "graph", model = "llama-3.2-1b-instruct" }
 architecture = "sm_80"
@@ -161,6 +166,13 @@ def test_rules_are_kept(tmp_path: Path) -> None:
     assert (requirement.engine_arguments, requirement.devices) == (("logprobs_mode",), None)
 
 
+def test_witnesses_are_kept(tmp_path: Path) -> None:
+    matrix = load_matrix(write(tmp_path, SMALL))
+    (rule,) = matrix.witnesses
+    assert [matches(cell, rule.when) for cell in matrix.cells] == [False] * 4 + [True] * 3
+    assert rule.require == ("graph_replays>=3", "reference.steps", "control.kind==x")
+
+
 def test_built_in_models_make_one_cell_of_those_that_are_then_the_same(tmp_path: Path) -> None:
     text = SMALL.replace("[[settings]]", CELLS_8B + "[[settings]]")
     ids = [cell.id for cell in load_matrix(write(tmp_path, text)).built_in().cells]
@@ -210,6 +222,15 @@ def test_families_and_tiers(tmp_path: Path) -> None:
             '{ SKINNY = "0" }',
             "{ SKINNY = 0 }",
             "settings[0].variables: SKINNY = 0 must be a string",
+        ),
+        ('"graph_replays>=3"', '"graph_replays>3"', "witnesses[0]: require: 'graph_replays>3' is"),
+        ('"it is what they are for"', "1", "witnesses[0]: why = 1 must be a string"),
+        ("timeout_s = 60", 'workload = "n8_small"', "off has no batch of texts to size"),
+        ("timeout_s = 60", 'cache_start = "cold"', "has the contrast prefix_cache_state for that"),
+        (
+            "negative_control = true",
+            'cache_start = "cold"',
+            "cache_start: the cell cuda-spec_decode-ngram-raw_logits-llama-3.2-1b-instruct-gr",
         ),
         ('vllm = "0.26"', 'vllm = "new"', "vllm = 'new' must be a version such as '0.26.0'"),
         (
