@@ -29,7 +29,7 @@ class ParityExtension:
             "config": dump_config(self.vllm_config),
             "environment": fingerprint(),
             "variables": visible_variables(),
-            "witness": {"compiled_graphs": _compiled_graphs()},
+            "witness": _compiled_graphs(),
             # vLLM's two model runners have the same name in different modules.
             "model_runner": f"{runner.__module__}.{runner.__name__}",
             "attention_backend": "+".join(sorted(backends)),
@@ -68,18 +68,22 @@ class ParityExtension:
 _seen = 0
 
 
-def _compiled_graphs() -> int:
+def _compiled_graphs() -> dict[str, int]:
     """Return how many graphs vLLM compiled, or loaded compiled, since the last call.
 
-    vLLM's counter is the process's; each engine is asked once, right after its start.
+    vLLM's counter is the process's; each engine is asked once, right after its start. Where vLLM
+    counts otherwise there is no such witness.
     """
     global _seen
-    from vllm.compilation.counter import compilation_counter as counter
+    try:
+        from vllm.compilation.counter import compilation_counter as counter
 
-    total: int = (
-        counter.num_backend_compilations
-        + counter.num_aot_compiles
-        + counter.num_aot_artifacts_loaded
-    )
+        total: int = (
+            counter.num_backend_compilations
+            + counter.num_aot_compiles
+            + counter.num_aot_artifacts_loaded
+        )
+    except (ImportError, AttributeError):
+        return {}
     new, _seen = total - _seen, total
-    return new
+    return {"compiled_graphs": new}
