@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
-
-import pytest
+from typing import TYPE_CHECKING
 
 from vllm_parity.engine import extension
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, **counts: int) -> None:
