@@ -9,10 +9,9 @@ import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 from vllm_parity.chosen import RUN, give_up, loaded
-from vllm_parity.engine.pool import key_of
 from vllm_parity.errors import ParityError
 from vllm_parity.families import make_plan
-from vllm_parity.families.distinct import distinct
+from vllm_parity.families.distinct import distinct, reference_key
 from vllm_parity.handover import give, given_back
 from vllm_parity.ledger import Ledger
 from vllm_parity.live import LiveLine, verdict_words, was_rerun
@@ -145,8 +144,7 @@ class Controller:
         cell = self._find(nodeid)
         if cell is None:
             return None
-        plan = make_plan(cell, loaded(self._config))
-        return key_of(plan.variables, plan.reference.engine)
+        return reference_key(make_plan(cell, loaded(self._config)))
 
     def _find(self, nodeid: str) -> Cell | None:
         """Return the cell of a test; where it has other parameters as well, the longest fits."""

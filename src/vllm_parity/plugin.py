@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     try:
         family = _family(mark, metafunc.definition.nodeid)
-        cells = [cell for cell in chosen_cells(metafunc.config) if cell.family is family]
+        cells = _cells_of(family, metafunc.config)
     except ParityError as error:
         metafunc.config.stash[_ERROR] = error
         cells = []
@@ -219,6 +219,24 @@ def _missing(config: pytest.Config, cells: Sequence[Cell]) -> dict[Cell, str]:
     found = gate.sort(cells)
     refuse_named(read_selection(config.option), found.missing, any_left=bool(found.runnable))
     return found.missing
+
+
+def _cells_of(family: Family, config: pytest.Config) -> list[Cell]:
+    """Return the chosen cells of a family, those with the same engine or server in a row.
+
+    An engine or server then ends after its last cell, and none is started twice.
+
+    Raises:
+        ConfigError: where an option or a configuration file is wrong.
+
+    """
+    cells = [cell for cell in chosen_cells(config) if cell.family is family]
+    if not cells:
+        return []
+    from vllm_parity.families import make_plan
+    from vllm_parity.families.distinct import together
+
+    return [plan.cell for plan in together(make_plan(cell, loaded(config)) for cell in cells)]
 
 
 def _family(mark: pytest.Mark, where: str) -> Family:

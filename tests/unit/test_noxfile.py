@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 def nox(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run nox in a checkout, in this environment: nothing is installed or downloaded."""
     return subprocess.run(
-        [sys.executable, "-m", "nox", "--noxfile", str(root / "noxfile.py"), *arguments],
+        # What is run here needs no environment, so it needs no uv either.
+        [sys.executable, "-m", "nox", "--no-venv", "-f", str(root / "noxfile.py"), *arguments],
         cwd=root,
         env=os.environ | {"NOX_SCRIPT_MODE": "none", "NO_COLOR": "1"},
         capture_output=True,

@@ -13,13 +13,22 @@ import pytest
 
 from vllm_parity import session
 from vllm_parity.engine.pool import key_of
-from vllm_parity.families import load_config
-from vllm_parity.matrix import Family, Platform, Selection, select
+from vllm_parity.families import load_config, make_plan
+from vllm_parity.families.distinct import together
+from vllm_parity.matrix import Cell, Family, Platform, Selection, select
 from vllm_parity.observe import not_run
 from vllm_parity.session import Session, Share
 
 CONFIG = load_config()
-CELLS = select(CONFIG.matrix, Selection(platform=Platform.CPU, family=Family.STREAMING))
+
+
+def in_order(platform: Platform) -> list[Cell]:
+    """Return the streaming cells of a platform as a run has them: those of a server in a row."""
+    cells = select(CONFIG.matrix, Selection(platform=platform, family=Family.STREAMING))
+    return [plan.cell for plan in together(make_plan(cell, CONFIG) for cell in cells)]
+
+
+CELLS = in_order(Platform.CPU)
 
 
 class FakePool:
@@ -62,12 +71,17 @@ def one(make: Callable[..., Session]) -> Session:
     return make(cells=CELLS)
 
 
-def test_no_more_than_two_servers_are_alive_and_each_is_started_once(one: Session) -> None:
-    for cell in CELLS:
-        one.run(cell)
-    assert one.started["servers"] == one.distinct["servers"] > 6
-    assert one.pool.most == 2  # type: ignore[attr-defined]
-    assert one.pool.alive == []  # type: ignore[attr-defined]
+@pytest.mark.parametrize("platform", Platform)
+def test_no_more_than_two_servers_are_alive_and_each_is_started_once(
+    make: Callable[..., Session], platform: Platform
+) -> None:
+    cells = in_order(platform)
+    run = make(cells=cells)
+    for cell in cells:
+        run.run(cell)
+    assert run.started["servers"] == run.distinct["servers"] > 6
+    assert run.pool.most == 2  # type: ignore[attr-defined]
+    assert run.pool.alive == []  # type: ignore[attr-defined]
 
 
 def test_two_boot_before_the_first_cell_runs(one: Session) -> None:

@@ -26,3 +26,16 @@ def distinct(plans: Iterable[Plan]) -> dict[str, int]:
                 hosts.add(environment)
                 engines.add(settings)
     return {"hosts": len(hosts), "engines": len(engines), "servers": len(servers)}
+
+
+def reference_key(plan: Plan) -> str:
+    """Return what plans have in common whose reference runs in the same engine or server."""
+    return key_of(plan.variables, plan.reference.engine)
+
+
+def together(plans: Iterable[Plan]) -> list[Plan]:
+    """Return the plans in their order, but for this: those with one reference engine follow it."""
+    groups: dict[str, list[Plan]] = {}
+    for plan in plans:
+        groups.setdefault(reference_key(plan), []).append(plan)
+    return [plan for group in groups.values() for plan in group]
