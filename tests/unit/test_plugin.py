@@ -77,7 +77,7 @@ def test_killed_host_is_an_error_of_its_cell_alone(
     assert "because a host was replaced: the engine host was killed by SIGKILL" in done.stdout
     errors = {cell: error for cell, error in observations(tmp_path).items() if error}
     assert list(errors) == ["cpu-batch_invariance-text-eager-apc_off-nudged"]
-    assert "the fault: die" in errors["cpu-batch_invariance-text-compiled-apc_off"]
+    assert "the fault: die" in errors["cpu-batch_invariance-text-eager-apc_off-nudged"]
 
 
 def test_negative_control_that_finds_nothing_is_red(
