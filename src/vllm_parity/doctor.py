@@ -158,12 +158,19 @@ def grouped(missing: dict[Cell, str]) -> Iterator[str]:
 
 
 def _how_to_see(wanted: Selection) -> str:
-    words = {"--platform": wanted.platform, "--family": wanted.family, "--tier": wanted.tier}
+    words = {
+        "--platform": wanted.platform,
+        "--family": wanted.family,
+        "--execution": wanted.execution,
+        "--prefix-cache": wanted.prefix_cache,
+        "--tier": wanted.tier,
+    }
     options = [f"{name} {value}" for name, value in words.items() if value]
     options += [f"--cell '{pattern}'" for pattern in wanted.cells]
     return (
         "see `vllm-parity doctor` for what this machine has, and"
         f" `vllm-parity plan {' '.join(options)}` for what would run"
+        " (--models and --matrix as here)"
     )
 
 

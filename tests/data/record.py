@@ -17,8 +17,6 @@ import msgspec
 from vllm_parity.judge import judge
 from vllm_parity.observation import Arm, Observation, encode_observation, load_observation
 
-VERDICTS = "verdicts.json"
-
 
 def main(arguments: list[str]) -> None:
     """Write the records and their verdicts."""
@@ -32,9 +30,12 @@ def main(arguments: list[str]) -> None:
     told = {
         path.name: found
         for path in sorted(folder.glob("*.json"))
-        if path.name != VERDICTS and (found := verdict(load_observation(path)))
+        if (found := verdict(load_observation(path)))
     }
-    (folder / VERDICTS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    # Beside the folder, so that all in it is what `vllm-parity judge FOLDER` reads.
+    folder.with_name(f"{folder.name}.verdicts.json").write_text(
+        json.dumps(told, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def records(source: Path) -> Iterator[tuple[Path, str]]:

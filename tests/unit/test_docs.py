@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vllm_parity.cli import _COMMANDS, main
-from vllm_parity.matrix import load_platforms
+from vllm_parity.matrix import Execution, Selection, load_matrix, load_platforms, select
 
 ROOT = Path(__file__).parents[2]
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*|<.*>|.*(\.\.\.|…).*")
@@ -164,3 +164,17 @@ def test_sessions_are_found(text: str, expected: set[str]) -> None:
 )
 def test_subcommands_are_found(text: str, expected: dict[str, set[str]]) -> None:
     assert subcommands_named(text) == expected
+
+
+def test_each_finding_has_the_command_that_shows_its_cell() -> None:
+    text = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    matrix = load_matrix().built_in()
+    sections = re.split(r"^## \d+\. ", text, flags=re.MULTILINE)[1:]
+    assert len(sections) == len(re.findall(r"^\| \d+ \|", text, re.MULTILINE)) >= 6
+    for section in sections:
+        (words,) = [words for words in commands(section) if words[:2] == ["nox", "-s"]]
+        platform, family, execution = re.split(r"_(?=batch|spec|stream)|[()]", words[2])[:3]
+        pattern = words[words.index("--cell") + 1]
+        wanted = Selection(cells=(pattern,), execution=Execution(execution))
+        cells = select(matrix, wanted)
+        assert {(cell.platform, cell.family) for cell in cells} == {(platform, family)}

@@ -112,7 +112,7 @@ def _reasons(judgement: Judgement) -> list[str]:
     # At most as many lines as reasons would take: the first may be long, the others are cut.
     listed = (kinds + others)[: max(_REASONS, len(kinds))]
     lines = [
-        row(str(reason.code), f"{_place(reason)}{reason.message}", lines=2 if number < 4 else 1)
+        row(str(reason.code), f"{_place(reason)}{reason.message}", lines=3 if number < 4 else 1)
         for number, reason in enumerate(listed)
     ]
     left = len(judgement.reasons) - len(listed)

@@ -21,7 +21,7 @@ from vllm_parity.matrix.rules import (
 from vllm_parity.strict import load_toml, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from enum import StrEnum
     from pathlib import Path
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vllm_parity.strict import Table
 
 E = TypeVar("E", bound="StrEnum")
+R = TypeVar("R", Settings, Witnesses, Requirement)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +136,30 @@ def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None
         families=families,
         cells=tuple(_picked(list(cells.values()), picks)),
         exclusions=tuple(exclusions),
-        settings=tuple(read_settings(table) for table in root.tables("settings", [])),
-        witnesses=tuple(read_witnesses(table) for table in root.tables("witnesses", [])),
-        requirements=tuple(read_requirement(table) for table in root.tables("requirements", [])),
+        settings=(),
+        witnesses=(),
+        requirements=(),
         models=models,
+    )
+    known = [*matrix.cells, *matrix.built_in().cells]
+    matrix = replace(
+        matrix,
+        settings=tuple(_rules(root, "settings", read_settings, known)),
+        witnesses=tuple(_rules(root, "witnesses", read_witnesses, known)),
+        requirements=tuple(_rules(root, "requirements", read_requirement, known)),
     )
     root.finish()
     return matrix
+
+
+def _rules(root: Table, key: str, read: Callable[[Table], R], cells: Sequence[Cell]) -> Iterator[R]:
+    """Read the rules of one kind; one that holds for no cell would be forgotten unseen."""
+    for table in root.tables(key, []):
+        rule = read(table)
+        if not any(matches(cell, rule.when) for cell in cells):
+            msg = "when: no cell is named by this; correct it, or delete the entry"
+            raise table.fail(msg)
+        yield rule
 
 
 def _named(table: Table, kind: type[E]) -> Iterable[tuple[E, Table]]:

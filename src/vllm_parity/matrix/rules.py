@@ -76,6 +76,9 @@ def read_witnesses(table: Table) -> Witnesses:
         require=table.strings("require"),
         why=table.take("why", str),
     )
+    if not witnesses.require:
+        msg = "require: it is empty, so nothing would be witnessed; name one, or delete the entry"
+        raise table.fail(msg)
     for requirement in witnesses.require:
         if not re.fullmatch(_REQUIREMENT, requirement):
             msg = f"require: {requirement!r} is not NAME, NAME>=N, NAME<=N or NAME==VALUE"

@@ -43,7 +43,10 @@ def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
     for pattern in wanted.cells:
         if not fnmatch.filter([cell.id for cell in matrix.cells], pattern):
             told = unknown("cell", pattern, [cell.id for cell in matrix.cells])
-            msg = f"--cell: {told}; `vllm-parity plan --list` shows them"
+            listed = (
+                "`vllm-parity plan --list` shows them (with --models built-in, as they are then)"
+            )
+            msg = f"--cell: {told}; {listed}"
             raise ConfigError(msg)
     chosen = tuple(cell for cell in matrix.cells if _fulfils(cell, wanted))
     if not chosen:

@@ -98,6 +98,22 @@ def test_mode_and_tokens_are_those_of_what_replays(
     assert counts == {"PIECEWISE:64": 1, "FULL:64": 1, "FULL:4": 1, graphs.UNKNOWN: 1}
 
 
+def test_replay_that_fails_leaves_the_next_ones_their_own_mode(
+    torch: ModuleType, counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CudaGraphManager:
+        def run_fullgraph(self, desc: object) -> object:
+            msg = f"no memory for {desc}"
+            raise RuntimeError(msg)
+
+    module(monkeypatch, "vllm.v1.worker.gpu.cudagraph_utils", CudaGraphManager=CudaGraphManager)
+    graphs.watch()
+    with pytest.raises(RuntimeError, match="no memory"):
+        CudaGraphManager().run_fullgraph(SimpleNamespace(num_tokens=4))
+    torch.cuda.CUDAGraph().replay()
+    assert counts == {graphs.UNKNOWN: 1}
+
+
 def test_vllm_that_tells_nothing_is_run_and_counted_all_the_same(
     torch: ModuleType, counts: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,14 +91,21 @@ def test_decode_step_without_a_full_graph_is_told() -> None:
     assert found["decode_steps_outside_full_graphs"] == 2
 
 
+def test_prefill_in_a_full_graph_is_in_a_graph() -> None:
+    found = traced([step(2, 16, prefill=2, FULL_16=1)])
+    assert (found["prefill_steps_piecewise"], found["prefill_steps_outside_graphs"]) == (0, 0)
+
+
 def test_prefill_longer_than_any_graph_is_told() -> None:
     found = traced([step(8, 900, prefill=8)])
     assert (found["prefill_steps_piecewise"], found["prefill_steps_outside_graphs"]) == (0, 1)
 
 
 def test_time_of_the_card_adds_up_and_its_memory_is_the_most() -> None:
-    cost = [{"gpu_seconds": 0.25, "peak_memory_bytes": 7}, {"gpu_seconds": 0.5}]
-    cost[1]["peak_memory_bytes"] = 9
+    cost = [
+        {"gpu_seconds": 0.25, "peak_memory_bytes": 9},
+        {"gpu_seconds": 0.5, "peak_memory_bytes": 7},
+    ]
     found = traced([{**step(1, 1), **one} for one in cost])
     assert (found["gpu_seconds"], found["peak_memory_bytes"]) == (0.75, 9)
     assert "gpu_seconds" not in traced([step(1, 1)])

@@ -685,6 +685,17 @@ def test_a_control_with_missing_data_is_none(what: str) -> None:
     assert verdict(document) == ("diverged", {"logprob"})
 
 
+def test_a_control_that_lacks_a_part_is_none_though_the_rest_differs() -> None:
+    a, b = output(FOUR, flat(FOUR)), output(FOUR, flat(FOUR, -0.5))
+    lacking = output(FOUR, flat(FOUR))
+    lacking["logprobs"][1] = {}
+    requests = [request(one, name=name) for one, name in ((a, "one"), (a, "two"))]
+    differing = [request(b, name="one"), request(a, name="two")]
+    control = [request(b, name="one"), request(lacking, name="two")]
+    document = observation(requests, differing, control=control)
+    assert verdict(document) == ("diverged", {"logprob"})
+
+
 def test_an_invalid_pair_comes_before_noise() -> None:
     document = good("spec_decode")
     document["arms"]["candidate"]["knobs"]["seed"] = 1

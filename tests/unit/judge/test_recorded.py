@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from vllm_parity.judge import Judgement, judge
+from vllm_parity.judge.explain import explain
 from vllm_parity.observation import Observation, load_observation
 from vllm_parity.verdict import Verdict
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 FOLDERS = sorted(path for path in RECORDED.iterdir() if path.is_dir())
-RECORDS = [
-    path for folder in FOLDERS for path in sorted(folder.glob("*.json")) if path.stem != "verdicts"
-]
+RECORDS = [path for folder in FOLDERS for path in sorted(folder.glob("*.json"))]
 H200 = RECORDED / "h200-0.26.0"
 TEXT = "cuda-batch_invariance-text"
 IMAGE = "cuda-batch_invariance-image-graph-apc_off-flash_attn-enc_flash_attn-bi"
@@ -27,6 +26,13 @@ IMAGE = "cuda-batch_invariance-image-graph-apc_off-flash_attn-enc_flash_attn-bi"
 def observed(name: str) -> tuple[Observation, Judgement]:
     observation = load_observation(H200 / f"{name}.json")
     return observation, judge(observation)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """Return the recorded verdicts of a folder, by the names of its files."""
+    path = folder.with_name(f"{folder.name}.verdicts.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def verdict(name: str) -> Verdict:
@@ -44,7 +50,7 @@ def text(observation: Observation) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_verdict_is_the_recorded_one(path: Path) -> None:
-    expected = json.loads((path.parent / "verdicts.json").read_text(encoding="utf-8"))[path.name]
+    expected = told(path.parent)[path.name]
     judgement = judge(load_observation(path))
     assert {
         "verdict": judgement.verdict,
@@ -56,17 +62,20 @@ def test_verdict_is_the_recorded_one(path: Path) -> None:
 
 def test_nothing_is_recorded_twice_or_left_over() -> None:
     for folder in FOLDERS:
-        told = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
-        assert set(told) == {path.name for path in RECORDS if path.parent == folder}
+        assert set(told(folder)) == {path.name for path in folder.iterdir()} != set()
         size = sum(path.stat().st_size for path in folder.iterdir())
         assert size <= 5_000_000
+    beside = {path.name for path in RECORDED.iterdir() if path.is_file()}
+    assert beside == {"README.md", *(f"{folder.name}.verdicts.json" for folder in FOLDERS)}
 
 
 def test_they_are_of_that_device_and_vllm() -> None:
     for path in RECORDS:
         environment = text(load_observation(path))
-        assert (environment["vllm"], environment["arch"]) == ("0.26.0", "sm_90")
-        assert "H200" in environment["device"]
+        device, _, version = path.parent.name.rpartition("-")
+        assert environment["vllm"] == version
+        assert device.lower() in environment["device"].lower()
+    assert {text(load_observation(path))["arch"] for path in H200.iterdir()} == {"sm_90"}
 
 
 # What docs/findings.md says
@@ -111,11 +120,14 @@ def test_prefill_was_in_piecewise_graphs_where_it_fits_and_in_none_where_not() -
 
 
 def test_pair_that_is_not_pinned_names_the_runner() -> None:
-    _, judgement = observed("cuda-spec_decode-ngram-raw_logprobs-graph-apc_off.unpinned")
+    observation, judgement = observed("cuda-spec_decode-ngram-raw_logprobs-graph-apc_off.unpinned")
     assert judgement.verdict is Verdict.INVALID_PAIR
     messages = [reason.message for reason in judgement.reasons if reason.code == "extra_knob"]
     assert any("model_runner" in message for message in messages)
     assert any("async_scheduling" in message for message in messages)
+    said = explain(observation, judgement)
+    assert "'vllm.v1.worker.gpu.model_runner.GPUModelRunner'" in said
+    assert "'vllm.v1.worker.gpu_model_runner.GPUModelRunner'" in said
 
 
 @pytest.mark.parametrize("transport", ["text", "image_url"])

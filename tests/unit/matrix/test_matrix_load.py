@@ -225,6 +225,18 @@ def test_families_and_tiers(tmp_path: Path) -> None:
         ),
         ('"graph_replays>=3"', '"graph_replays>3"', "witnesses[0]: require: 'graph_replays>3' is"),
         ('"it is what they are for"', "1", "witnesses[0]: why = 1 must be a string"),
+        (
+            '["graph_replays>=3", "reference.steps", "control.kind==x"]',
+            "[]",
+            "witnesses[0]: require: it is empty",
+        ),
+        ('when = { execution = "graph" }', 'when = { method = "eagle" }', "witnesses[0]: when: no"),
+        ('when = { platform = "rocm" }', 'when = { method = "eagle" }', "settings[0]: when: no c"),
+        (
+            'when = { execution = "graph", model = "llama-3.2-1b-instruct" }',
+            'when = { method = "eagle" }',
+            "requirements[0]: when: no cell is named by this; correct it, or delete the entry",
+        ),
         ("timeout_s = 60", 'workload = "n8_small"', "off has no batch of texts to size"),
         ("timeout_s = 60", 'cache_start = "cold"', "has the contrast prefix_cache_state for that"),
         (
