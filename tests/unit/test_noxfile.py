@@ -144,7 +144,7 @@ def test_session_that_cannot_run_here_fails_before_anything_is_installed(tmp_pat
     assert done.returncode == 1
     assert said.count("failed with exit code 4") == 3
     assert "needs an AMD GPU" in said
-    assert "`vllm-parity plan --platform rocm --family spec_decode`" in said
+    assert "`vllm-parity plan --platform rocm --family spec_decode --execution eager`" in said
     assert not list(tmp_path.iterdir())
 
 
