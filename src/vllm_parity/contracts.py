@@ -61,6 +61,10 @@ class Place:
     execution: str | None = None
 
 
+_WEIGHTS = {"execution": 16, "batch_invariant": 8, "platform": 4, "family": 2, "dtype": 1}
+"""The axes of a place, and how much an entry that names one fits better: more than all below it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedContract:
     """One entry of the file.
@@ -95,15 +99,10 @@ class NamedContract:
     def fit(self, place: Place) -> int | None:
         """Return how well this entry fits, None where it does not."""
         score = 0
-        for mine, asked, weight in (
-            (self.execution, place.execution, 16),
-            (self.batch_invariant, place.batch_invariant, 8),
-            (self.platform, place.platform, 4),
-            (self.family, place.family, 2),
-            (self.dtype, place.dtype, 1),
-        ):
+        for axis, weight in _WEIGHTS.items():
+            mine = getattr(self, axis)
             if mine is not None:
-                if mine != asked:
+                if mine != getattr(place, axis):
                     return None
                 score += weight
         return score
@@ -134,15 +133,7 @@ class Contracts:
 
     def of(self, cell: Cell) -> NamedContract:
         """Return the entry that a cell is judged by."""
-        return self.find(
-            Place(
-                family=cell.family,
-                platform=cell.platform,
-                dtype=cell.dtype,
-                batch_invariant=cell.batch_invariant,
-                execution=cell.execution,
-            )
-        )
+        return self.find(Place(**{axis: getattr(cell, axis) for axis in _WEIGHTS}))
 
     def named(self, name: str) -> NamedContract:
         """Return the entry of a name; raise ConfigError, with all names, where there is none."""
@@ -160,13 +151,7 @@ def load_contracts(path: Path | None = None) -> Contracts:
     places: dict[tuple[str | None, ...], str] = {}
     for name, table in root.items():
         contract = by_name[name] = _contract(name, table)
-        place = (
-            contract.family,
-            contract.platform,
-            contract.dtype,
-            contract.batch_invariant,
-            contract.execution,
-        )
+        place = tuple(getattr(contract, axis) for axis in _WEIGHTS)
         if place in places:
             # One of the two would never be used.
             msg = f"[{places[place]}] and [{name}] hold for the same cells"

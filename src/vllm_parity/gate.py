@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from vllm_parity.hardware import at_least
 from vllm_parity.hub import has_token, is_downloaded
 from vllm_parity.matrix.axes import Dtype, Family, Method, Platform
-from vllm_parity.matrix.match import matches
 from vllm_parity.matrix.models import HubModel
+from vllm_parity.matrix.rules import rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,9 +68,8 @@ class Gate:
             # vLLM takes the first that is visible.
             device = probe.devices[0]
         yield from _architecture(device, self.platforms[cell.platform].architecture, "vLLM's least")
-        for requirement in self.matrix.requirements:
-            if matches(cell, requirement.when):
-                yield from self._unmet(requirement, device, len(probe.devices))
+        for requirement in rules_for(cell, self.matrix.requirements):
+            yield from self._unmet(requirement, device, len(probe.devices))
         yield from self._memory(cell, device)
         yield from self._models(cell)
 
@@ -127,7 +126,7 @@ class Gate:
         platforms.toml says that an engine takes besides.
         """
         platform = self.platforms[cell.platform]
-        engines = 2 if cell.family is Family.SPEC_DECODE else 1
+        engines = _engines_of(cell)
         besides = platform.engine.get("kv_cache_memory_bytes", 0) + platform.engine_gib * _GIB
         models = _models_of(cell, self.matrix)
         parameters = sum(self.matrix.models[name].parameters for name in models)
@@ -136,9 +135,12 @@ class Gate:
 
     def largest_engine(self, cells: Sequence[Cell]) -> int:
         """Estimate the bytes that the largest engine or server of some cells takes."""
-        return max(
-            self.memory(cell) // (2 if cell.family is Family.SPEC_DECODE else 1) for cell in cells
-        )
+        return max(self.memory(cell) // _engines_of(cell) for cell in cells)
+
+
+def _engines_of(cell: Cell) -> int:
+    """Return how many engines a cell has alive together: with drafts its arms have one each."""
+    return 2 if cell.family is Family.SPEC_DECODE else 1
 
 
 def _models_of(cell: Cell, matrix: Matrix) -> list[str]:

@@ -27,11 +27,7 @@ def main(arguments: list[str]) -> None:
             observation = trimmed(load_observation(path))
             name = observation.cell + (f".{word}" if word else "")
             (folder / f"{name}.json").write_bytes(compact(encode_observation(observation)))
-    told = {
-        path.name: found
-        for path in sorted(folder.glob("*.json"))
-        if (found := verdict(load_observation(path)))
-    }
+    told = {path.name: verdict(load_observation(path)) for path in sorted(folder.glob("*.json"))}
     # Beside the folder, so that all in it is what `vllm-parity judge FOLDER` reads.
     folder.with_name(f"{folder.name}.verdicts.json").write_text(
         json.dumps(told, indent=1) + "\n", encoding="utf-8"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 TracedStep = dict[str, Any]
 """One step that computed tokens: `requests`, `prefill_requests` of these, `tokens`, those of new
 requests that the prefix cache had (`prefix_cache_hits`), and `replays` of CUDA graphs by mode and
-tokens; on a GPU `gpu_seconds`, from the beginning of the model's run to
-its end, and `peak_memory_bytes`, the most that torch had allocated in this process so far."""
+tokens; on a GPU `gpu_seconds`, from the beginning of the model's run to its end, and
+`peak_memory_bytes`, the most that torch had allocated in this process since the last drain."""
 
 
 class Trace:

@@ -16,7 +16,7 @@ from vllm_parity.matrix import (
     Switch,
 )
 from vllm_parity.matrix.environment import variables_of
-from vllm_parity.matrix.match import matches
+from vllm_parity.matrix.rules import rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,12 +116,7 @@ def make(
             *require,
             *_cache_witness(cell),
             *_EXECUTION_WITNESS[cell.execution],
-            *(
-                requirement
-                for rule in config.matrix.witnesses
-                if matches(cell, rule.when)
-                for requirement in rule.require
-            ),
+            *(one for rule in rules_for(cell, config.matrix.witnesses) for one in rule.require),
         ),
         contract=config.contracts.of(cell),
         nudge=nudge,
@@ -183,9 +178,8 @@ def engine_settings(cell: Cell, config: Config) -> dict[str, Any]:
         settings["mm_encoder_attn_backend"] = cell.encoder_attention.value
     if cell.mm_cache:
         settings["mm_processor_cache_gb"] = _MM_CACHE_GB[cell.mm_cache]
-    for rule in config.matrix.settings:
-        if matches(cell, rule.when):
-            settings |= rule.engine
+    for rule in rules_for(cell, config.matrix.settings):
+        settings |= rule.engine
     return {**settings, **cell.engine, **config.forced}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix.axes import Family
-from vllm_parity.matrix.match import matches
+from vllm_parity.matrix.rules import rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,8 @@ def variables_of(
     variables = platform.variables | (
         platform.server_variables if server else platform.host_variables
     )
-    for settings in matrix.settings:
-        if matches(cell, settings.when):
-            variables = variables | settings.variables
+    for settings in rules_for(cell, matrix.settings):
+        variables = variables | settings.variables
     return variables
 
 

@@ -12,6 +12,7 @@ from vllm_parity.matrix.match import Matcher, matches, read_matcher
 from vllm_parity.matrix.models import HubModel, load_models
 from vllm_parity.matrix.rules import (
     Requirement,
+    Rule,
     Settings,
     Witnesses,
     read_requirement,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from vllm_parity.strict import Table
 
 E = TypeVar("E", bound="StrEnum")
-R = TypeVar("R", Settings, Witnesses, Requirement)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +85,7 @@ class Matrix:
 
         Cells that are the same then become one, in the smallest of their tiers.
         """
-        cells: dict[str, Cell] = {}
-        for cell in self.cells:
-            model = self.models[cell.model]
-            if isinstance(model, HubModel) and model.built_in:
-                new = replace(cell, model=model.built_in, models=Models.BUILT_IN)
-            else:
-                new = cell
-            known = cells.get(new.id, new)
-            cells[new.id] = replace(known, tier=min(known.tier, new.tier, key=list(Tier).index))
-        return replace(self, cells=tuple(cells.values()))
+        return replace(self, cells=_built_in(self.cells, self.models))
 
 
 def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None = None) -> Matrix:
@@ -131,28 +122,38 @@ def load_matrix(path: Path | None = None, models: Mapping[str, ModelSpec] | None
                 msg = f"the cell {cell.id} needs a table [{needed}]"
                 raise table.fail(msg)
             cells[cell.id] = cell
+    picked = tuple(_picked(list(cells.values()), picks))
+    known = (*picked, *_built_in(picked, models))
     matrix = Matrix(
         tiers=tier_settings,
         families=families,
-        cells=tuple(_picked(list(cells.values()), picks)),
+        cells=picked,
         exclusions=tuple(exclusions),
-        settings=(),
-        witnesses=(),
-        requirements=(),
-        models=models,
-    )
-    known = [*matrix.cells, *matrix.built_in().cells]
-    matrix = replace(
-        matrix,
         settings=tuple(_rules(root, "settings", read_settings, known)),
         witnesses=tuple(_rules(root, "witnesses", read_witnesses, known)),
         requirements=tuple(_rules(root, "requirements", read_requirement, known)),
+        models=models,
     )
     root.finish()
     return matrix
 
 
-def _rules(root: Table, key: str, read: Callable[[Table], R], cells: Sequence[Cell]) -> Iterator[R]:
+def _built_in(cells: Iterable[Cell], models: Mapping[str, ModelSpec]) -> tuple[Cell, ...]:
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        model = models[cell.model]
+        if isinstance(model, HubModel) and model.built_in:
+            new = replace(cell, model=model.built_in, models=Models.BUILT_IN)
+        else:
+            new = cell
+        known = found.get(new.id, new)
+        found[new.id] = replace(known, tier=min(known.tier, new.tier, key=list(Tier).index))
+    return tuple(found.values())
+
+
+def _rules(
+    root: Table, key: str, read: Callable[[Table], Rule], cells: Sequence[Cell]
+) -> Iterator[Rule]:
     """Read the rules of one kind; one that holds for no cell would be forgotten unseen."""
     for table in root.tables(key, []):
         rule = read(table)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from vllm_parity.matrix.match import Matcher, read_matcher
+from vllm_parity.matrix.match import Matcher, matches, read_matcher
 from vllm_parity.matrix.platforms import Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vllm_parity.matrix.cells import Cell
     from vllm_parity.strict import Table
 
 _REQUIREMENT = r"((reference|candidate|control)\.)?\w+((>=|<=)\d+|==.+)?"
@@ -51,6 +54,14 @@ class Requirement:
     memory_gib: float | None = None
     vllm: str | None = None
     engine_arguments: tuple[str, ...] = ()
+
+
+Rule = TypeVar("Rule", Settings, Witnesses, Requirement)
+
+
+def rules_for(cell: Cell, rules: Iterable[Rule]) -> list[Rule]:
+    """Return those of some rules that hold for a cell, in their order."""
+    return [rule for rule in rules if matches(cell, rule.when)]
 
 
 def read_settings(table: Table) -> Settings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm_parity.jobs import make_jobs
 from vllm_parity.matrix import Platform, Selection, select
-from vllm_parity.matrix.match import matches
+from vllm_parity.matrix.rules import rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def both_arms(plan: Plan, missing: str | None = None) -> str:
 
 def _required(plan: Plan, config: Config) -> list[str]:
     """Return what a cell must witness, with the reasons of those that matrix.toml names."""
-    rules = [rule for rule in config.matrix.witnesses if matches(plan.cell, rule.when)]
+    rules = rules_for(plan.cell, config.matrix.witnesses)
     named = {requirement for rule in rules for requirement in rule.require}
     usual = [requirement for requirement in plan.require if requirement not in named]
     return [
