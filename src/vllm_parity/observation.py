@@ -127,6 +127,9 @@ def _no_twins(keys: Sequence[str | int], place: str, name: str) -> None:
 
 # Writing
 
+_LEFT_OUT = {"repeat", "probe", "recorded_at"}
+"""Fields that a file has only where they say something."""
+
 
 def encode_observation(observation: Observation) -> bytes:
     """Return the bytes of an observation file: one line for each field and each request.
@@ -136,7 +139,7 @@ def encode_observation(observation: Observation) -> bytes:
     fields = {
         name: getattr(observation, name)
         for name in observation.__struct_fields__
-        if not (name == "repeat" and observation.repeat is None)
+        if name not in _LEFT_OUT or getattr(observation, name) is not None
     }
     lines = [
         f'  "{name}": {_arms(value) if name == "arms" else _json(value)}'

@@ -73,6 +73,7 @@ def not_run(cell: Cell, config: Config, reason: str, *, project: dict[str, str])
         environment=project,
         arms=Arms(),
         not_run=reason,
+        recorded_at=_now(),
     )
     return Run(observation=observation, seconds=0.0)
 
@@ -92,4 +93,9 @@ def _observation(
         environment={**outcome.environment, **project},
         arms=outcome.arms,
         error=failure,
+        recorded_at=_now(),
     )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

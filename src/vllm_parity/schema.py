@@ -201,3 +201,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None = None
     not_run: str | None = None
     repeat: int | None = None
+    """Which of several runs with the same settings it is, where there are several."""
+    probe: dict[str, str] | None = None
+    """What a search for a cause has changed of the cell's settings; None in the cell itself."""
+    recorded_at: str | None = None
+    """When it was run, by UTC: ``2026-12-01T12:00:00Z``. Never judged."""

@@ -86,6 +86,8 @@ class _WireObservation(msgspec.Struct):
     error: Failure | None = None
     not_run: str | None = None
     repeat: int | None = None
+    probe: dict[str, str] | None = None
+    recorded_at: str | None = None
 
 
 _head_decoder = msgspec.json.Decoder(_WireObservation)
@@ -114,6 +116,8 @@ def read(data: bytes, name: str) -> Observation:
         error=head.error,
         not_run=head.not_run,
         repeat=head.repeat,
+        probe=head.probe,
+        recorded_at=head.recorded_at,
     )
 
 

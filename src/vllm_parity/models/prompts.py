@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Four distinct requests of different lengths; together well under 256 tokens, so that one step
-#: can hold the prompts of all four.
+#: can hold the prompts of all four. The last one is long enough for threads to share its matrix
+#: products otherwise in a batch: with 72 tokens an AVX-512 processor shows no batch at all.
 TEXT_PROMPTS = (
     "Hello",
     "The capital of France is",
     "Count with me: one, two, three, four,",
-    "In the beginning there was a small program that did nothing at all, and",
+    "In the beginning there was a small program that did nothing at all, and it did so in the same"
+    " way each time, to the very last bit",
 )
 
 #: Prompts after which `tiny-qwen3` says the same for a while, then changes its mind: prompt lookup
