@@ -76,9 +76,7 @@ class Ledger:
     def __init__(self, config: Config, results: Results) -> None:
         self.config = config
         self.results = results
-        self.project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
-        if config.forced:
-            self.project["forced"] = json.dumps(dict(config.forced), sort_keys=True)
+        self.project = project_of(config)
         self.started: Counter[str] = Counter()
         self.incidents: list[str] = []
         self.distinct: dict[str, int] = {}
@@ -155,6 +153,14 @@ class Ledger:
             "workers": self.workers,
             "incidents": self.incidents,
         }
+
+
+def project_of(config: Config) -> dict[str, str]:
+    """Return what a record's environment says of this project, and of what was forced by hand."""
+    project = {"vllm_parity": __version__, "vllm_parity_revision": _revision()}
+    if config.forced:
+        project["forced"] = json.dumps(dict(config.forced), sort_keys=True)
+    return project
 
 
 def _revision() -> str:

@@ -59,9 +59,9 @@ class Results:
             )
             raise ResultsError(msg)
 
-    def write(self, observation: Observation) -> Path:
-        """Write the observation of a cell, whole or not at all."""
-        path = self.folder / f"{observation.cell}.json"
+    def write(self, observation: Observation, name: str | None = None) -> Path:
+        """Write an observation, whole or not at all, under its cell's name or another."""
+        path = self.folder / f"{name or observation.cell}.json"
         try:
             write_observation(path, observation)
         except OSError as error:

@@ -84,13 +84,8 @@ class Session(Ledger):
             free_port(server_port + number)
         run_id = share.run_id if share else None
         super().__init__(config, Results(results, run_id=run_id, worker=name))
-        self.pool = Pool(
-            logs=self.results.meta,
-            resolve=functools.partial(resolve, models=config.matrix.models, notify=stage),
-            stage=stage,
-            server_port=server_port,
-            name=name,
-            **_limits(config, cells),
+        self.pool = open_pool(
+            config, cells, logs=self.results.meta, stage=stage, server_port=server_port, name=name
         )
         self.started, self.incidents, self.distinct = (
             self.pool.started,
@@ -165,6 +160,26 @@ class Session(Ledger):
         """End all processes and write the run's summary."""
         self.pool.close()
         super().close()
+
+
+def open_pool(
+    config: Config,
+    cells: Sequence[Cell],
+    *,
+    logs: Path,
+    stage: Callable[[str], None] = lambda _: None,
+    server_port: int = 0,
+    name: str = "",
+) -> Pool:
+    """Return a pool for some cells: with the models of a configuration, as large as it may be."""
+    return Pool(
+        logs=logs,
+        resolve=functools.partial(resolve, models=config.matrix.models, notify=stage),
+        stage=stage,
+        server_port=server_port,
+        name=name,
+        **_limits(config, cells),
+    )
 
 
 def _limits(config: Config, cells: Sequence[Cell]) -> dict[str, Any]:

@@ -99,6 +99,11 @@ def make(
     """Return a plan with what is the same for all families."""
     variables = variables_of(cell, config.matrix, config.platforms)
     contrast: tuple[str, ...] = (cell.contrast.value,)
+    if cell.cache_start:
+        started = {"cache_start": cell.cache_start.value}
+        reference, candidate = (
+            replace(arm, run={**arm.run, **started}) for arm in (reference, candidate)
+        )
     nudge = _nudge(cell, config)
     if nudge is not None:
         contrast += ("nudged_weight",)

@@ -32,7 +32,7 @@ from vllm_parity.matrix.models import (
     load_models,
 )
 from vllm_parity.matrix.platforms import PlatformSettings, Variable, load_platforms
-from vllm_parity.matrix.select import Selection, select
+from vllm_parity.matrix.select import Selection, find_cell, select
 
 __all__ = [
     "Attention",
@@ -62,6 +62,7 @@ __all__ = [
     "Transport",
     "Variable",
     "Workload",
+    "find_cell",
     "find_model",
     "load_matrix",
     "load_models",

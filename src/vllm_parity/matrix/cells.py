@@ -45,7 +45,7 @@ class Cell:
     An axis that a family or platform does not have is None. A negative control is a cell whose
     candidate has one weight nudged: it must come out `diverged`. `ungated` says why a difference
     in this cell is shown and does not count; it is None where it counts. `tier` is the smallest
-    that the cell belongs to.
+    that the cell belongs to. `engine` and `variables` are set besides what all such cells have.
     """
 
     family: Family
@@ -71,6 +71,7 @@ class Cell:
     ungated: str | None = None
     timeout_s: float = 300.0
     engine: dict[str, Any] = field(default_factory=dict, hash=False)
+    variables: dict[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def variant(self) -> tuple[str, ...]:

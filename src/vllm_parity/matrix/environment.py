@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ConfigError
 from vllm_parity.matrix.axes import Family
+from vllm_parity.matrix.platforms import Variable
 from vllm_parity.matrix.rules import rules_for
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from vllm_parity.matrix.axes import Platform
     from vllm_parity.matrix.cells import Cell
     from vllm_parity.matrix.load import Matrix
-    from vllm_parity.matrix.platforms import PlatformSettings, Variable
+    from vllm_parity.matrix.platforms import PlatformSettings
+
+_OWN = "this cell's own"
 
 
 def variables_of(
@@ -29,7 +32,8 @@ def variables_of(
     )
     for settings in rules_for(cell, matrix.settings):
         variables = variables | settings.variables
-    return variables
+    own = {name: Variable(value=value, why=_OWN) for name, value in cell.variables.items()}
+    return variables | own
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

@@ -56,6 +56,25 @@ def select(matrix: Matrix, wanted: Selection) -> tuple[Cell, ...]:
     return chosen
 
 
+def find_cell(matrix: Matrix, word: str) -> Cell:
+    """Return the cell with this id, or the first one whose id begins so.
+
+    A negative control must be named in full.
+
+    Raises:
+        ConfigError: where there is none, with the nearest.
+
+    """
+    begin = [cell for cell in matrix.cells if cell.id.startswith(word)]
+    exact = [cell for cell in begin if cell.id == word]
+    plain = [cell for cell in begin if not cell.negative_control]
+    if not (word and (exact or plain)):
+        ids = [cell.id for cell in matrix.cells]
+        msg = f"{unknown('cell', word, ids)}; `vllm-parity plan --list` shows them"
+        raise ConfigError(msg)
+    return (exact or plain)[0]
+
+
 def _fulfils(cell: Cell, wanted: Selection) -> bool:
     return (
         (wanted.tier is None or cell.is_in(wanted.tier))

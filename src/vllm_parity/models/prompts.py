@@ -20,8 +20,10 @@ TEXT_PROMPTS = (
     "Hello",
     "The capital of France is",
     "Count with me: one, two, three, four,",
-    "In the beginning there was a small program that did nothing at all, and it did so in the same"
-    " way each time, to the very last bit",
+    (
+        "In the beginning there was a small program that did nothing at all, and it did so in the"
+        " same way each time, to the very last bit"
+    ),
 )
 
 #: Prompts after which `tiny-qwen3` says the same for a while, then changes its mind: prompt lookup
