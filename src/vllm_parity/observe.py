@@ -73,7 +73,6 @@ def not_run(cell: Cell, config: Config, reason: str, *, project: dict[str, str])
         environment=project,
         arms=Arms(),
         not_run=reason,
-        recorded_at=_now(),
     )
     return Run(observation=observation, seconds=0.0)
 
