@@ -5,6 +5,7 @@ Pure: records in, findings out.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -89,20 +90,21 @@ class Group:
         return bool(self.of(Sign.RED) and self.of(Sign.GREEN))
 
     @property
-    def splits_by_revision(self) -> bool:
-        """Whether no revision of this project has both: then the change may be in it."""
+    def turned_with_revision(self) -> bool:
+        """Whether it changed once, and no revision of this project has both: it may be that."""
+        signs = [one.sign for one in self.records]
+        turns = sum(left is not right for left, right in itertools.pairwise(signs))
         red, green = (
             {one.settings.get(REVISION) for one in self.of(sign)} for sign in (Sign.RED, Sign.GREEN)
         )
-        return not red & green
+        return turns == 1 and not red & green
 
-    @property
-    def words(self) -> str:
-        """What came out, for people."""
-        verdicts = ", ".join(dict.fromkeys(one.verdict for one in self.of(Sign.RED)))
-        if self.is_flaky:
-            return f"{verdicts} in {self.rate.events} of {self.rate.runs} runs"
-        return verdicts or self.records[0].verdict
+    def words(self, *, counted: bool) -> str:
+        """Return what came out, for people, and in how many runs."""
+        red = self.of(Sign.RED)
+        shown = red or self.records
+        verdicts = " or ".join(dict.fromkeys(one.verdict for one in shown))
+        return f"{verdicts} in {len(shown)} of {len(self.records)} runs" if counted else verdicts
 
     def of(self, sign: Sign) -> list[Record]:
         """Return the records of one sign."""
@@ -170,7 +172,8 @@ def look_back(cell: str, records: Sequence[Record], *, gates: bool = True) -> Hi
 def changes(before: Record, after: Record) -> Iterator[Change]:
     """Return the settings that differ between two records, as far as both can know of them."""
     names = {**after.settings, **before.settings}
-    for name in names:
+    # It changes nearly each time, and seldom matters.
+    for name in sorted(names, key=lambda name: name == REVISION):
         left, right = before.settings.get(name), after.settings.get(name)
         unknown = left is None or right is None
         if left == right or (unknown and not (before.ran and after.ran)):
@@ -219,7 +222,10 @@ def _suspects(groups: Sequence[Group], varying: Sequence[str]) -> Iterator[Suspe
         for these in alike.values():
             if not _disagree(these):
                 continue
-            values = {one.settings.get(name, NOT_RECORDED): one.words for one in these}
+            counted = any(one.is_flaky for one in these)
+            values = {
+                one.settings.get(name, NOT_RECORDED): one.words(counted=counted) for one in these
+            }
             key = (name, frozenset(values.items()))
             if key not in told:
                 told.add(key)

@@ -29,8 +29,8 @@ _QUERY = r"""
             decode(content), ['$.schema', '$.cell', '$.recorded_at', '$.probe']
         )),
         regexp_extract(
-            CAST(content[1:1000] AS VARCHAR),
-            '"schema"[^"]*"vllm-parity\.observation/[^"]*"[^"]*"cell"[^"]*"([^"]*)"',
+            TRY(decode(content[1:300])),
+            '"schema"\s*:\s*"vllm-parity\.observation/[^"]*"\s*,\s*"cell"\s*:\s*"([^"]*)"',
             1
         ),
         md5(content)
@@ -89,7 +89,7 @@ def query(files: Sequence[str]) -> Archive:
 
     """
     archive = Archive(files={}, probes={}, copies={}, strangers={})
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     readable = [file for file in files if os.access(file, os.R_OK)]
     for file in set(files).difference(readable):
         archive.strangers.setdefault(_named(file), []).append(file)
@@ -98,15 +98,16 @@ def query(files: Sequence[str]) -> Archive:
             archive.strangers.setdefault(_named(file), []).append(file)
             continue
         schema, cell, recorded_at, probe = fields or (_SCHEMA, head, None, None)
+        same = (Path(file).name, digest)
         if cell is None or not (schema or "").startswith(_SCHEMA):
             continue
         if probe is not None:
             archive.probes[cell] = archive.probes.get(cell, 0) + 1
-        elif recorded_at is not None and digest in seen:
+        elif recorded_at is not None and same in seen:
             # Fetched twice, a run is still one run. Without a time two runs may well be equal.
             archive.copies[cell] = archive.copies.get(cell, 0) + 1
         else:
-            seen.add(digest)
+            seen.add(same)
             archive.files.setdefault(cell, []).append(file)
     return archive
 

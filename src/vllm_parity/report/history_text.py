@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from vllm_parity.judge.layout import printable
 from vllm_parity.report.history import NOT_RECORDED, Clock, steps
 from vllm_parity.report.terminal import worst_words
+from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +22,12 @@ _HEADER = ("when", "verdict", "worst abs", "vllm", "changed since the one before
 _VALUE = 40
 """So much of a value is shown."""
 
+_HASH = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30,}")
+"""A revision, or a checksum: its beginning tells it from others."""
+
+_SEEN = {Verdict.DIVERGED: "diverging", Verdict.NOISY: "noisy", Verdict.PASS: "passing"}
+"""Of a negative control, a pass is red."""
+
 _IN_A_ROW = 2
 """So many changes are shown in a row of the table, where there are more than one more."""
 
@@ -30,7 +38,7 @@ def as_text(history: History, left_out: Mapping[str, int]) -> str:
     """Return a table of the records, oldest first, and what they show."""
     rows = [_HEADER, *(_row(record, changed) for record, changed in steps(history.records))]
     lines = [history.cell, *_table(rows), "", *_findings(history)]
-    lines += [f"left out: {count} {what}" for what, count in left_out.items() if count]
+    lines += [f"left out: {what}: {count}" for what, count in left_out.items() if count]
     if any(record.clock is Clock.FILE for record in history.records):
         lines.append("~ the time of the file: the record itself has none")
     return "\n".join(printable(line) for line in lines) + "\n"
@@ -57,31 +65,34 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _findings(history: History) -> Iterator[str]:
     if history.first_red is None:
-        yield "never seen red"
+        yield "no record of it is red"
     else:
         yield from _onset(history, history.first_red)
     for group in history.flaky:
         yield f"flaky: red in {group.rate.words}{_under(group, history.varying)}"
-        if group.splits_by_revision:
+        if group.turned_with_revision:
             yield (
-                "  but no revision of vllm-parity has both: what changed may be how the cell is run"
+                "  but it changed once, and so did the revision of vllm-parity: that may have"
+                " changed how the cell is run"
             )
     for suspect in history.suspects:
         yield f"suspect: {suspect.name} ({_values(suspect)})"
     latest = history.records[-1]
-    yield f"latest: {latest.outcome.words}" + (f", {latest.found}" if latest.found else "")
+    yield f"latest: {latest.outcome.words}" + (f"; {latest.found}" if latest.found else "")
 
 
 def _onset(history: History, first: Record) -> Iterator[str]:
-    found = f": {first.found}" if first.found else ""
-    yield f"first seen red: {first.verdict}, {_when(first)}, {first.file}{found}"
+    found = f"; {first.found}" if first.found else ""
+    yield f"first seen {_SEEN[first.verdict]}: {_when(first)} in {first.file}{found}"
     if history.last_green is None:
-        yield "last green before it: none"
+        yield "  no green record is older"
         return
     green = history.last_green
-    yield f"last green before it: {green.verdict}, {_when(green)}, {green.file}"
-    changed = _listed(history.between, _IN_A_LINE)
-    yield f"between: {changed or 'nothing that is recorded differs'}"
+    yield f"  last green before it: {_when(green)} in {green.file}"
+    if history.between:
+        yield f"  between {_listed(history.between, _IN_A_LINE, sign=' ')}"
+    else:
+        yield "  nothing that is recorded differs between the two"
 
 
 def _under(group: Group, varying: Iterable[str]) -> str:
@@ -95,8 +106,8 @@ def _values(suspect: Suspect) -> str:
     return _cut(told, _IN_A_LINE)
 
 
-def _listed(changed: Sequence[Change], limit: int) -> str:
-    told = [f"{one.name}: {_short(one.before)} -> {_short(one.after)}" for one in changed]
+def _listed(changed: Sequence[Change], limit: int, *, sign: str = ": ") -> str:
+    told = [f"{one.name}{sign}{_short(one.before)} -> {_short(one.after)}" for one in changed]
     return _cut(told, limit)
 
 
@@ -111,6 +122,7 @@ def _when(record: Record) -> str:
 
 
 def _short(value: str) -> str:
+    value = _HASH.sub(r"\1", value)
     return value if len(value) <= _VALUE else f"{value[: _VALUE - 3]}..."
 
 
@@ -156,6 +168,6 @@ def _flaky(group: Group, varying: Iterable[str]) -> dict[str, Any]:
         "runs": group.rate.runs,
         "low": low,
         "high": high,
-        "splits_by_revision": group.splits_by_revision,
+        "turned_with_revision": group.turned_with_revision,
         "settings": {name: group.settings.get(name) for name in varying},
     }
