@@ -46,7 +46,7 @@ class Archive:
 
     `probes` and `copies` are how many were left out of each cell: those in which a search for a
     cause had changed settings, and those of which the same is there already. `strangers` are files
-    that are no JSON, and may be of the cell whose name they have.
+    that cannot be read or are no JSON: each may be of the cell whose name it has.
     """
 
     files: dict[str, list[str]]
@@ -63,7 +63,7 @@ def find_files(names: Sequence[str]) -> list[str]:
     """Return every `*.json` below the folders, each once, in the order of their names.
 
     Raises:
-        ResultsError: where there is no such folder.
+        ResultsError: where there is no such folder, or a name is nothing that can be written.
 
     """
     found: dict[Path, str] = {}
@@ -77,7 +77,7 @@ def find_files(names: Sequence[str]) -> list[str]:
             raise ResultsError(msg)
         for one in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
             if one.is_file():
-                found.setdefault(one.resolve(), str(one))
+                found.setdefault(one.resolve(), _utf8(str(one)))
     return list(found.values())
 
 
@@ -90,13 +90,12 @@ def query(files: Sequence[str]) -> Archive:
     """
     archive = Archive(files={}, probes={}, copies={}, strangers={})
     seen: set[tuple[str, str]] = set()
-    readable = [file for file in files if os.access(file, os.R_OK)]
-    for file in set(files).difference(readable):
-        archive.strangers.setdefault(_named(file), []).append(file)
-    for file, fields, head, digest in _rows(readable):
-        if fields is None and not head:
-            archive.strangers.setdefault(_named(file), []).append(file)
+    # DuckDB shortens a path as it likes, but for one that is as short as can be.
+    left = {os.path.realpath(file): file for file in files}
+    for path, fields, head, digest in _rows([path for path in left if os.access(path, os.R_OK)]):
+        if path not in left or (fields is None and not head):
             continue
+        file = left.pop(path)
         schema, cell, recorded_at, probe = fields or (_SCHEMA, head, None, None)
         same = (Path(file).name, digest)
         if cell is None or not (schema or "").startswith(_SCHEMA):
@@ -109,6 +108,8 @@ def query(files: Sequence[str]) -> Archive:
         else:
             seen.add(same)
             archive.files.setdefault(cell, []).append(file)
+    for file in left.values():
+        archive.strangers.setdefault(_named(file), []).append(file)
     return archive
 
 
@@ -151,12 +152,25 @@ def _rows(files: Sequence[str]) -> Iterator[tuple[str, list[str | None] | None, 
     try:
         with duckdb.connect(":memory:", config=config) as connection:
             for start in range(0, len(files), _AT_ONCE):
-                # Names are patterns to it.
-                names = [glob.escape(file) for file in files[start : start + _AT_ONCE]]
+                names = [_pattern(file) for file in files[start : start + _AT_ONCE]]
                 yield from connection.execute(_QUERY, {"files": names}).fetchall()
     except duckdb.Error as error:
         msg = f"the records cannot be searched: {str(error).splitlines()[0]}"
         raise ResultsError(msg) from None
+
+
+def _pattern(file: str) -> str:
+    """Return what stands for this file alone; DuckDB can escape anything but a backslash."""
+    return file if "\\" in file else glob.escape(file)
+
+
+def _utf8(file: str) -> str:
+    try:
+        file.encode()
+    except UnicodeEncodeError:
+        msg = f"{file!a}: a name that is not UTF-8; rename it, or name folders without it"
+        raise ResultsError(msg) from None
+    return file
 
 
 def _named(file: str) -> str:

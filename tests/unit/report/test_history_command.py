@@ -49,7 +49,7 @@ def test_table_is_in_order_of_time_whatever_that_is_from(capsys: Capture, result
     os.utime(first, (1_796_083_200, 1_796_083_200))
     fourth = document(GOOD, "2026-12-04T01:00:00+02:00")
     write(results / "20261201-000000-3fa1" / "fourth.json", fourth)
-    write(results / "20269999-000000-3fa1" / "20261205-000000-3fa1" / "x.json", document())
+    write(results / "20261205-000000-3fa1" / "20269999-000000-3fa1" / "x.json", document())
     write(results / "b" / "sixth.json", document(GOOD, "2026-12-06 00:00:00"))
     code, out, _ = told(capsys, CELL)
     assert code == 0
@@ -149,12 +149,20 @@ def test_json_has_all_of_it(capsys: Capture, results: Path) -> None:
 
 def test_many_changes_and_long_values_are_shortened(capsys: Capture, results: Path) -> None:
     write(results / "a.json", document(GOOD, day(1)))
-    environment = {f"library{n}": "9" * 100 for n in range(5)}
+    environment = {f"library{n}": "z" * 100 for n in range(5)}
     write(results / "b.json", document(GOOD, day(2), environment=environment))
     row = told(capsys, CELL)[1].splitlines()[3]
     assert "library0: not recorded -> " in row
     assert ", and 3 more  " in row
-    assert "9" * 41 not in row
+    assert f"{'z' * 37}...," in row
+
+
+def test_revisions_are_shown_as_far_as_they_tell(capsys: Capture, results: Path) -> None:
+    for number in (1, 2):
+        revision = {"vllm_parity_revision": f"{number}" * 40 + "-dirty"}
+        write(results / f"{number}.json", document(GOOD, day(number), environment=revision))
+    changed = "vllm_parity_revision: 1111111111-dirty -> 2222222222-dirty  "
+    assert changed in told(capsys, CELL)[1]
 
 
 def test_what_a_file_holds_does_not_move_the_cursor(capsys: Capture, results: Path) -> None:
@@ -280,9 +288,48 @@ def test_equal_files_without_a_time_are_runs_of_their_own(capsys: Capture, resul
 
 def test_folders_are_names_and_no_patterns(capsys: Capture, results: Path) -> None:
     write(results / "a[1]*?" / "x's.json", document(GOOD, day(1)))
-    write(results / "a1" / "y.json", document(GOOD, day(2)))
-    _, found = as_json(capsys, CELL, "results/a[1]*?")
-    assert [one["file"] for one in found["records"]] == ["results/a[1]*?/x's.json"]
+    write(results / "a[1]*?" / "b\\c {d,e} %41=2 ä.json", document(GOOD, day(2)))
+    write(results / "a[1]*?" / "*.json", document(GOOD, day(3)))
+    write(results / "a1" / "y.json", document(GOOD, day(4)))
+    _, found = as_json(capsys, CELL, "results/../results/a[1]*?")
+    assert [Path(one["file"]).name for one in found["records"]] == [
+        "x's.json",
+        "b\\c {d,e} %41=2 ä.json",
+        "*.json",
+    ]
+
+
+def test_name_that_is_not_utf8_is_named(capsys: Capture, results: Path) -> None:
+    write(results / os.fsdecode(b"\xff.json"), document(GOOD, day(1)))
+    code, _, err = told(capsys, CELL)
+    assert code == 2
+    assert err.startswith("error: 'results/\\udcff.json': a name that is not UTF-8")
+
+
+def test_query_that_fails_is_one_message(
+    capsys: Capture, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(results / "a.json", document(GOOD, day(1)))
+    monkeypatch.setattr(
+        "vllm_parity.report.history_query._QUERY", "SELECT * FROM nowhere WHERE x IN $files"
+    )
+    code, _, err = told(capsys, CELL)
+    assert code == 2
+    assert err.startswith("error: the records cannot be searched: ")
+    assert err.count("\n") == 1
+
+
+def test_file_that_is_gone_when_it_is_read_is_named(
+    capsys: Capture, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(results / "a.json", document(GOOD, day(1)))
+    gone = f"results/b/{CELL}.json"
+    monkeypatch.setattr(
+        "vllm_parity.report.history_command.find_files", lambda _: ["results/a.json", gone]
+    )
+    code, out, err = told(capsys, CELL)
+    assert (code, err) == (2, f"error: {gone}: cannot be read: No such file or directory\n")
+    assert "latest: pass" in out
 
 
 def test_more_files_than_are_read_at_once(capsys: Capture, results: Path) -> None:
