@@ -82,6 +82,13 @@ def _merge(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_merge)
 
 
+def _history(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.report.history_command import add_history_arguments, run_history
+
+    add_history_arguments(parser)
+    parser.set_defaults(run=run_history)
+
+
 def _attribute(parser: argparse.ArgumentParser) -> None:
     from vllm_parity.attribution.command import add_attribute_arguments, run_attribute
 
@@ -101,6 +108,7 @@ _COMMANDS = {
     "plan": ("list the cells of the matrix, or show both arms of one", _plan),
     "judge": ("give verdicts on observation files", _judge),
     "merge": ("bring the records of many jobs together, to one verdict", _merge),
+    "history": ("show what became of a cell over time, and what changed", _history),
     "attribute": ("name the cause of a divergence", _attribute),
     "compare": ("compare two runs, cell by cell", _compare),
     "models": ("make the built-in models", _models),

@@ -17,6 +17,7 @@ FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_W
         "hardware.files",
         "logprobs",
         "parity",
+        "rates",
         "schema",
         "judge.evidence",
         "judge.pairing",

@@ -10,10 +10,8 @@ LABEL = 18
 
 def row(label: str, text: str, *, lines: int = 3) -> str:
     """Return a labelled line, folded into at most so many and cut beyond them."""
-    # Whatever a file holds, it does not get to move the cursor of a terminal.
-    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     folded = textwrap.wrap(
-        printable,
+        printable(text),
         WIDTH - LABEL,
         max_lines=lines,
         placeholder="...",
@@ -21,3 +19,8 @@ def row(label: str, text: str, *, lines: int = 3) -> str:
     )
     first, *rest = folded or [""]
     return "\n".join([f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in rest)])
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot move the cursor of a terminal, whatever a file holds."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

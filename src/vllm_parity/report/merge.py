@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ConfigError, FormatError, ResultsError
@@ -11,10 +11,11 @@ from vllm_parity.judge import Judgement, judge
 from vllm_parity.judge.command import expand
 from vllm_parity.observation import load_observation
 from vllm_parity.outcome import Outcome, exit_code_of, outcome_of
+from vllm_parity.report.settings import Sign, environment_of, settings_of, sign_of
 from vllm_parity.verdict import Verdict, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vllm_parity.matrix import Cell, Matrix
     from vllm_parity.observation import Observation
@@ -41,27 +42,23 @@ class Entry:
     @property
     def found(self) -> str:
         """What there is to say in a line: the first finding, or why nothing could be found."""
-        if self.observation is not None and self.observation.not_run:
-            return self.observation.not_run
-        reasons = self.judgement.reasons if self.judgement else ()
-        if not reasons:
+        if self.observation is None or self.judgement is None:
             return ""
-        first, more = reasons[0], len(reasons) - 1
-        where = f" in {first.request}" if first.request else ""
-        message = first.message.splitlines()[0] if first.message else ""
-        return f"{first.code}{where}: {message}" + (f" (and {more} more)" if more else "")
+        return first_finding(self.observation, self.judgement)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
     """All entries in the matrix's order, those of no cell last, and the files nobody can read.
 
-    `left_out` is how many records are of cells that were not asked for.
+    `left_out` is how many records are of cells that were not asked for, `probes` how many are of a
+    search for a cause, which changed settings.
     """
 
     entries: tuple[Entry, ...]
     unreadable: tuple[str, ...] = ()
     left_out: int = 0
+    probes: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -85,10 +82,14 @@ class Merged:
 
     @property
     def others(self) -> str:
-        """That records of other cells were left out, where there are some."""
-        if not self.left_out:
-            return ""
-        return f"records of other cells that were left out: {self.left_out}"
+        """That records of other cells, and probes, were left out, where there are some."""
+        counted = {"of other cells": self.left_out, "of a search for a cause": self.probes}
+        told = [
+            f"records {what} that were left out: {count}"
+            for what, count in counted.items()
+            if count
+        ]
+        return "; ".join(told)
 
 
 def find_records(names: Sequence[str]) -> list[str]:
@@ -121,74 +122,113 @@ def merge(
             are left out.
 
     """
-    cells = {cell.id: cell for one in (matrix.built_in(), matrix) for cell in one.cells}
-    entries: dict[str, Entry] = {}
+    cells = known_cells(matrix)
+    found: dict[str, list[Entry]] = {}
     unreadable = []
-    left_out = 0
+    left_out = probes = 0
     wanted = {cell.id for cell in planned}
     for file in files:
         try:
             observation = load_observation(file)
-            if wanted and observation.cell not in wanted:
+            if observation.probe is not None:
+                probes += 1
+            elif wanted and observation.cell not in wanted:
                 left_out += 1
-                continue
-            entry = _entry(file, observation, cells, waivers)
+            else:
+                entry = _entry(file, observation, cells, waivers)
+                found.setdefault(entry.id, []).append(entry)
         except FormatError as error:
             unreadable.append(str(error))
-        else:
-            known = entries.get(entry.id)
-            entries[entry.id] = _worse(known, entry) if known else entry
+    entries = {name: _together(records) for name, records in found.items()}
     for cell in planned:
         lost = Outcome(verdict=Verdict.ERROR, counts=Verdict.ERROR, note="no record")
         entries.setdefault(cell.id, Entry(id=cell.id, cell=cell, outcome=lost))
     order = {name: number for number, name in enumerate(cells)}
     listed = sorted(entries.values(), key=lambda entry: order.get(entry.id, len(order)))
-    return Merged(entries=tuple(listed), unreadable=tuple(unreadable), left_out=left_out)
+    return Merged(
+        entries=tuple(listed), unreadable=tuple(unreadable), left_out=left_out, probes=probes
+    )
+
+
+def known_cells(matrix: Matrix) -> dict[str, Cell]:
+    """Return the cells of a matrix by their ids, with models of the hub and with built-in ones."""
+    return {cell.id: cell for one in (matrix.built_in(), matrix) for cell in one.cells}
+
+
+def judge_file(file: str, observation: Observation) -> Judgement:
+    """Judge an observation that was read from a file.
+
+    Raises:
+        FormatError: with the file's name, where it cannot be judged.
+
+    """
+    try:
+        return judge(observation)
+    except FormatError as error:
+        msg = f"{file}: {error}"
+        raise FormatError(msg) from None
+
+
+def outcome_among(
+    cells: Mapping[str, Cell], judgement: Judgement, waivers: Sequence[Waiver] = ()
+) -> Outcome:
+    """Return what a judgement comes to, where the matrix has the cell and where it has not."""
+    verdict = judgement.verdict
+    cell = cells.get(judgement.cell)
+    if cell is None:
+        return Outcome(verdict=verdict, counts=verdict, note="not a cell of the matrix")
+    return outcome_of(cell, verdict, waivers)
+
+
+def first_finding(observation: Observation, judgement: Judgement) -> str:
+    """Return the first finding in a line, or why nothing was run."""
+    if observation.not_run:
+        return observation.not_run
+    reasons = judgement.reasons
+    if not reasons:
+        return ""
+    first, more = reasons[0], len(reasons) - 1
+    where = f" in {first.request}" if first.request else ""
+    message = first.message.splitlines()[0] if first.message else ""
+    return f"{first.code}{where}: {message}" + (f" (and {more} more)" if more else "")
 
 
 def _entry(
     file: str, observation: Observation, cells: Mapping[str, Cell], waivers: Sequence[Waiver]
 ) -> Entry:
-    try:
-        judgement = judge(observation)
-    except FormatError as error:
-        msg = f"{file}: {error}"
-        raise FormatError(msg) from None
-    verdict = judgement.verdict
-    cell = cells.get(observation.cell)
-    if cell is None:
-        outcome = Outcome(verdict=verdict, counts=verdict, note="not a cell of the matrix")
-    else:
-        outcome = outcome_of(cell, verdict, waivers)
+    judgement = judge_file(file, observation)
     return Entry(
         id=observation.cell,
-        outcome=outcome,
-        cell=cell,
+        outcome=outcome_among(cells, judgement, waivers),
+        cell=cells.get(observation.cell),
         file=file,
         judgement=judgement,
         observation=observation,
     )
 
 
-def _worse(first: Entry, second: Entry) -> Entry:
-    """Return the worse of two records of one cell, saying what both are."""
+def _together(entries: Sequence[Entry]) -> Entry:
+    """Return the worst of the records of one cell, saying what all are."""
     chosen = min(
-        (first, second),
+        entries,
         key=lambda one: (_ORDER.index(one.outcome.counts), not one.outcome.stale_waiver),
     )
-    told = f"recorded twice: {first.outcome.words} in {first.file},"
-    note = f"{told} {second.outcome.words} in {second.file}"
-    outcome = chosen.outcome
-    return Entry(
-        id=chosen.id,
-        outcome=Outcome(
-            verdict=outcome.verdict,
-            counts=outcome.counts,
-            note=note,
-            stale_waiver=outcome.stale_waiver,
-        ),
-        cell=chosen.cell,
-        file=chosen.file,
-        judgement=chosen.judgement,
-        observation=chosen.observation,
-    )
+    if len(entries) == 1:
+        return chosen
+    times = "twice" if len(entries) == 2 else f"{len(entries)} times"
+    told = ", ".join(f"{one.outcome.words} in {one.file}" for one in entries)
+    note = "; ".join([*_flaky(entries), f"recorded {times}: {told}"])
+    return replace(chosen, outcome=replace(chosen.outcome, note=note))
+
+
+def _flaky(entries: Sequence[Entry]) -> Iterator[str]:
+    """Say where records of one environment do not agree."""
+    signs: dict[frozenset[tuple[str, str]], list[Sign]] = {}
+    for one in entries:
+        if one.observation is not None:
+            environment = environment_of(settings_of(one.observation))
+            signs.setdefault(environment, []).append(sign_of(one.outcome.verdict, one.cell))
+    for found in signs.values():
+        red, green = found.count(Sign.RED), found.count(Sign.GREEN)
+        if red and green:
+            yield f"flaky: red in {red} of {red + green} records"

@@ -113,6 +113,53 @@ def test_cell_recorded_twice_counts_as_the_worse_and_says_both(
     assert "recorded twice: pass in " in out
 
 
+def test_cell_that_is_flaky_in_one_environment_says_so(capsys: Capture, tmp_path: Path) -> None:
+    record(tmp_path / "a", PLAIN)
+    record(tmp_path / "b", PLAIN, BAD)
+    code, out, _ = merged(capsys, str(tmp_path))
+    assert code == 1
+    assert "diverged (flaky: red in 1 of 2 records; recorded twice: pass in " in out
+    record(tmp_path / "c", PLAIN, environment={**GOOD["environment"], "torch": "2.14.0"})
+    record(tmp_path / "d", PLAIN)
+    out = merged(capsys, str(tmp_path))[1]
+    assert "flaky: red in 1 of 3 records; recorded 4 times: pass in " in out
+
+
+@pytest.mark.parametrize(
+    ("data", "changes"),
+    [
+        (BAD, {"environment": {"vllm": "0.33.0"}}),
+        (BAD, {"contract": {"kind": "close", "atol": 0, "rtol": 0}}),
+        (GOOD, {"require": ["never_seen"]}),
+        (GOOD, {}),
+    ],
+    ids=["environment", "contract", "unverified", "same"],
+)
+def test_records_that_differ_in_more_or_not_in_numbers_are_not_flaky(
+    capsys: Capture, tmp_path: Path, data: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    record(tmp_path / "a", PLAIN)
+    record(tmp_path / "b", PLAIN, data, **changes)
+    out = merged(capsys, str(tmp_path))[1]
+    assert "recorded twice: " in out
+    assert "flaky" not in out
+
+
+@pytest.mark.parametrize("probe", [{"prefix_cache": "off"}, {}])
+def test_probes_of_a_search_are_left_out_and_counted(
+    capsys: Capture, tmp_path: Path, probe: dict[str, str]
+) -> None:
+    record(tmp_path / "a", PLAIN)
+    record(tmp_path / "b", PLAIN, BAD, probe=probe)
+    record(tmp_path / "c", OTHER)
+    told = "records of a search for a cause that were left out: 1\n"
+    code, out, _ = merged(capsys, str(tmp_path))
+    assert code == 0
+    assert told in out
+    assert "recorded twice" not in out
+    assert "left out: 1; records of" in merged(capsys, str(tmp_path), "--cell", PLAIN)[1]
+
+
 @pytest.mark.parametrize("command", ["merge", "judge"])
 def test_first_attempt_of_a_cell_that_was_tried_again_does_not_count(
     capsys: Capture, tmp_path: Path, command: str
