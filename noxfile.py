@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from vllm_parity.errors import ParityError  # noqa: E402
-from vllm_parity.matrix import Execution, Family, Platform, Tier, load_matrix  # noqa: E402
+from vllm_parity.matrix import Execution, Family, Platform, Tier, find_cell, load_matrix  # noqa: E402
 from vllm_parity.matrix.options import split_option  # noqa: E402
 
 if TYPE_CHECKING:
@@ -85,6 +85,18 @@ def lint(session: nox.Session) -> None:
     session.run("zizmor", "--offline", "--no-progress", ".github")
 
 
+@nox.session(python=False, default=False)
+def attribute(session: nox.Session) -> None:
+    """Name the cause of a cell's divergence: nox -s attribute -- CELL."""
+    measure(session, "attribute")
+
+
+@nox.session(python=False, default=False)
+def flake(session: nox.Session) -> None:
+    """Measure how often a cell is red: nox -s flake -- CELL --repeat 20."""
+    measure(session, "flake")
+
+
 def install(session: nox.Session, group: str) -> None:
     """Install the locked tools of a dependency group, and this project."""
     session.install("--requirements", f"configs/locks/{group}.txt", "--no-deps", "--editable", ".")
@@ -94,6 +106,26 @@ def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
     """Run the selected cells, on the vLLM that `--vllm` names; the rest is pytest's."""
     vllm, rest = split_option("--vllm", session.posargs)
     chosen = ["--platform", platform.value, *selection, *rest]
+    with_vllm(session, platform, vllm, chosen, ["pytest", "tests/parity", *chosen])
+
+
+def measure(session: nox.Session, command: str) -> None:
+    """Run a command of vllm-parity that measures a cell, the first argument."""
+    vllm, rest = split_option("--vllm", session.posargs)
+    try:
+        cell = find_cell(MATRIX, rest[0] if rest else "")
+    except ParityError as error:
+        session.error(f"name a cell: nox -s {command} -- CELL; {error}")
+    chosen = ["--cell", cell.id]
+    with_vllm(
+        session, cell.platform, vllm, chosen, ["vllm_parity.cli", command, cell.id, *rest[1:]]
+    )
+
+
+def with_vllm(
+    session: nox.Session, platform: Platform, vllm: list[str], chosen: list[str], run: list[str]
+) -> None:
+    """Run a module of Python's beside vLLM, if this machine can run any of the chosen cells."""
     library = {"PYTHONPATH": str(ROOT / "src")}
     # Before anything is installed: can this machine run any of it?
     session.run(
@@ -112,7 +144,7 @@ def parity(session: nox.Session, platform: Platform, *selection: str) -> None:
         stderr=None,
     )
     session.run(
-        *(str(said).split("\n")[-2], "-m", "pytest", "tests/parity", *chosen),
+        *(str(said).split("\n")[-2], "-m", *run),
         external=True,
         # Time to end its engines, where nox is interrupted.
         interrupt_timeout=30,

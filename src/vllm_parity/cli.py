@@ -96,6 +96,13 @@ def _attribute(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_attribute)
 
 
+def _flake(parser: argparse.ArgumentParser) -> None:
+    from vllm_parity.flake.command import add_flake_arguments, run_flake
+
+    add_flake_arguments(parser)
+    parser.set_defaults(run=run_flake)
+
+
 def _doctor(parser: argparse.ArgumentParser) -> None:
     from vllm_parity.doctor import add_doctor_arguments, run_doctor
 
@@ -110,6 +117,7 @@ _COMMANDS = {
     "merge": ("bring the records of many jobs together, to one verdict", _merge),
     "history": ("show what became of a cell over time, and what changed", _history),
     "attribute": ("name the cause of a divergence", _attribute),
+    "flake": ("measure how often a cell is red", _flake),
     "compare": ("compare two runs, cell by cell", _compare),
     "models": ("make the built-in models", _models),
 }

@@ -71,7 +71,7 @@ def test_help_lists_every_command(capsys: Capture) -> None:
     assert exits("--help") == 0
     out = capsys.readouterr().out
     for name, (summary, _) in _COMMANDS.items():
-        assert re.search(rf"^ +{name} +{re.escape(summary)}$", out, re.MULTILINE)
+        assert re.search(rf"^ +{name}\s+{re.escape(summary)}$", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", _COMMANDS)

@@ -159,6 +159,8 @@ def _divergence(bad: Sequence[Group], good: Sequence[Group]) -> Answer:
             f" none of the {len(right)} that do not"
         )
         return Answer(kind=kind_of((box.knobs,)), culprits=(box.knobs,), evidence=evidence)
+    if box.holds:
+        return _undetermined(box, wrong, right)
     return _either(wrong, right) or _jointly(wrong, right) or _undetermined(box, wrong, right)
 
 

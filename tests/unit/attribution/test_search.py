@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fake_lab import KNOBS, FakeLab, Truth, draw_truth
 
 from vllm_parity.attribution.answer import Kind
+from vllm_parity.attribution.grid import name_cause
 from vllm_parity.attribution.search import Finding, Search
 
 if TYPE_CHECKING:
@@ -56,3 +57,41 @@ def test_a_thousand_truths_with_noise() -> None:
         )
         assert ok or unsure, (truth, finding)
     assert right >= 950
+
+
+def test_the_grid_of_a_search_names_the_same_cause() -> None:
+    for truth, finding, lab in draw(200, noisy=False):
+        if len(truth.sets) == 1:
+            grid = name_cause(lab.points())
+            assert grid.kind is finding.answer.kind
+            assert set(grid.culprits[0]) == set(finding.answer.culprits[0])
+
+
+def test_settings_that_cannot_be_measured_are_left_out_and_named() -> None:
+    truth = Truth(sets=(frozenset({"knob3"}),))
+    lab = FakeLab(truth=truth, random=random.Random(1), void=(frozenset({"knob7"}),))
+    finding = Search(suspects=KNOBS, lab=lab).find()
+    assert finding.dropped == ("knob7",)
+    assert finding.answer.kind is Kind.SINGLE
+    assert finding.answer.culprits == (("knob3",),)
+
+
+def test_without_time_nothing_is_claimed() -> None:
+    truth = Truth(sets=(frozenset({"knob3"}),))
+    for budget in range(30):
+        lab = FakeLab(truth=truth, random=random.Random(1), budget=budget)
+        finding = Search(suspects=KNOBS, lab=lab).find()
+        assert finding.answer.kind is Kind.UNDETERMINED
+        assert finding.open is not None
+
+
+def test_what_was_measured_is_not_measured_again() -> None:
+    truth = Truth(sets=(frozenset({"knob2", "knob8"}),))
+    lab = FakeLab(truth=truth, random=random.Random(1), budget=24)
+    assert Search(suspects=KNOBS, lab=lab).find().answer.kind is Kind.UNDETERMINED
+    lab.budget = 1 << 30
+    finding = Search(suspects=KNOBS, lab=lab).find()
+    once = FakeLab(truth=truth, random=random.Random(1))
+    Search(suspects=KNOBS, lab=once).find()
+    assert finding.answer.culprits == (("knob2", "knob8"),)
+    assert lab.asked.keys() == once.asked.keys()
