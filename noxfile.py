@@ -92,6 +92,14 @@ def attribute(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def causes(session: nox.Session) -> None:
+    """Name causes on real vLLM that are known, or planted: on the CPU (some minutes)."""
+    vllm, rest = split_option("--vllm", session.posargs)
+    chosen = ["--platform", "cpu", "--tier", "smoke"]
+    with_vllm(session, Platform.CPU, vllm, chosen, ["pytest", "tests/causes", *rest])
+
+
+@nox.session(python=False, default=False)
 def flake(session: nox.Session) -> None:
     """Measure how often a cell is red: nox -s flake -- CELL --repeat 20."""
     measure(session, "flake")
