@@ -36,9 +36,19 @@ class Rate:
         """
         if not self.runs:
             return "none of 0 runs"
-        low, high = (f"{100 * bound:.2g}" for bound in self.interval())
-        share = f"{100 * self.events / self.runs:.2g}"
+        low, high = (_percent(bound) for bound in self.interval())
+        share = _percent(self.events / self.runs)
         return f"{self.events} of {self.runs} runs ({share} %, 95 % interval {low} % to {high} %)"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, with two digits; 100 has three.
+
+    >>> _percent(0.0367), _percent(0.7096), _percent(1.0)
+    ('3.7', '71', '100')
+    """
+    percent = 100 * share
+    return f"{percent:.2g}" if percent < 99.5 else f"{percent:.3g}"
 
 
 def clean_runs_needed(rate: float, confidence: float) -> int:

@@ -176,7 +176,7 @@ def _suspects(question: Question) -> Iterator[str]:
     yield "suspects"
     for letter, one in zip(string.ascii_lowercase, question.suspects, strict=False):
         value = effective(question, one)
-        yield row(f"  {letter} {one.name}", f"{value}, or {_other(question, one)}: {one.why}")
+        yield row(f"  {letter}", f"{one.name}: {value}, or {_other(question, one)}; {one.why}")
 
 
 def effective(question: Question, suspect: Suspect) -> str:
