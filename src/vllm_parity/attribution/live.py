@@ -47,6 +47,7 @@ class Setting:
     """All runs with one choice of suspects, in order; `plan` is what each ran."""
 
     number: int
+    cell: str
     changed: tuple[Suspect, ...]
     plan: Plan
     key: str
@@ -122,7 +123,7 @@ class Bench:
         if run.not_started:
             # As a run of the matrix does it: once more, in a fresh process.
             run = observe(setting.plan, self.pool, project=self.project)
-        observation = marked(run.observation, setting.changed, number)
+        observation = marked(run.observation, setting.cell, setting.changed, number)
         return observation, time.monotonic() - started
 
     def _expected(self, setting: Setting) -> float:
@@ -167,7 +168,7 @@ def ask(bench: Bench, base: Plan, suspects: Sequence[Suspect]) -> Question:
             observation = load_observation(bench.results.folder / f"{name}.json")
             break
     else:
-        setting = Setting(number=0, changed=(), plan=base, key="")
+        setting = Setting(number=0, cell=base.cell.id, changed=(), plan=base, key="")
         observation, _ = bench.run(setting, 1)
         broken = judge(observation).verdict in {Verdict.DIVERGED, Verdict.NOISY}
         contract = base.contract if broken else strict
@@ -220,6 +221,7 @@ class LiveLab:
             plan = probe_plan(asked.base, self.bench.config, changed, asked.contract)
             self._settings[names] = Setting(
                 number=len(self._settings),
+                cell=asked.base.cell.id,
                 changed=changed,
                 plan=plan,
                 key=key_of_plan(plan, self.bench.about),

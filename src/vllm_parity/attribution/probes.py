@@ -97,10 +97,12 @@ def key_of_plan(plan: Plan, about: Iterable[str]) -> str:
     return hashlib.sha256(encoded).hexdigest()[:10]
 
 
-def marked(observation: Observation, changed: Sequence[Suspect], repeat: int) -> Observation:
-    """Return an observation that says it is a probe, and what was changed."""
+def marked(
+    observation: Observation, cell: str, changed: Sequence[Suspect], repeat: int
+) -> Observation:
+    """Return an observation that says it is a probe of a cell, and what was changed."""
     probe = {one.name: one.other for one in changed}
-    return msgspec.structs.replace(observation, probe=probe, repeat=repeat)
+    return msgspec.structs.replace(observation, cell=cell, probe=probe, repeat=repeat)
 
 
 def _filled(value: Any, plan: Plan) -> Any:  # noqa: ANN401 - a TOML value
