@@ -17,7 +17,7 @@ from vllm_parity.chosen import RUN, cell_of, chosen_cells, give_up, loaded, mach
 from vllm_parity.errors import ConfigError, ParityError
 from vllm_parity.live import LiveLine
 from vllm_parity.matrix import Family
-from vllm_parity.matrix.options import add_selection_options, read_selection
+from vllm_parity.matrix.options import add_run_options, add_selection_options, read_selection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +35,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(workers, "vllm-parity-workers")
     group = parser.getgroup("vllm-parity", "numerical parity of vLLM")
     add_selection_options(group.addoption)
-    group.addoption(
-        "--engine",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="force an engine argument of vLLM on both arms; the value is JSON, or a word",
-    )
+    add_run_options(group.addoption)
     group.addoption(
         "--enforce-eager",
         action="append_const",
@@ -50,9 +44,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="the same as --engine enforce_eager=true",
     )
     group.addoption("--waivers", type=Path, help="a waivers.toml other than the project's own")
-    group.addoption(
-        "--results", type=Path, default=Path("results"), help="folder of records (default: results)"
-    )
     group.addoption(
         "--server-port", type=int, default=0, help="port of the first server (default: any free)"
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import HardwareError
@@ -15,39 +14,23 @@ from vllm_parity.gate import Gate
 from vllm_parity.hardware import load_machine, probe_machine
 from vllm_parity.ledger import project_of
 from vllm_parity.matrix import Models, find_cell
-from vllm_parity.matrix.options import read_axis
+from vllm_parity.matrix.options import add_run_options, add_source_options, read_axis
+from vllm_parity.observe import observe
 from vllm_parity.session import open_pool
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from vllm_parity.engine.pool import Pool
     from vllm_parity.families import Config, Plan
     from vllm_parity.results import Results
+    from vllm_parity.schema import Observation
 
 
 def add_target_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where a cell is found, and how it is run."""
-    add = parser.add_argument
-    add("--matrix", type=Path, help="a matrix.toml other than the project's own")
-    add(
-        "--models",
-        metavar="NAME",
-        default=Models.HUB.value,
-        help="hub: the cell's own model; built-in: a tiny one in place of one of the hub",
-    )
-    add("--machine", type=Path, help="take this record (of `vllm-parity doctor --json`) for here")
-    add(
-        "--engine",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="force an engine argument of vLLM on both arms; the value is JSON, or a word",
-    )
-    add(
-        "--results", type=Path, default=Path("results"), help="folder of records (default: results)"
-    )
+    add_source_options(parser.add_argument)
+    add_run_options(parser.add_argument)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +41,34 @@ class Target:
     plan: Plan
     about: tuple[str, ...]
     project: dict[str, str]
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def make_pool(self, results: Results) -> Pool:
-        """Return new engines, whose logs lie with the results; each pool has names of its own."""
-        name = f"pool{next(self._numbers)}"
-        return open_pool(self.config, [self.plan.cell], logs=results.meta, name=name)
+
+class Engines:
+    """A target's engines, started when they are needed; after `close`, others are."""
+
+    def __init__(self, target: Target, results: Results) -> None:
+        self._target = target
+        self._logs = results.meta
+        self._numbers = itertools.count(1)
+        self._pool: Pool | None = None
+
+    def run(self, plan: Plan) -> Observation:
+        """Run a plan; what does not start is tried once more, as in a run of the matrix."""
+        target = self._target
+        if self._pool is None:
+            # Each pool's logs have names of their own.
+            name = f"pool{next(self._numbers)}"
+            self._pool = open_pool(target.config, [target.plan.cell], logs=self._logs, name=name)
+        run = observe(plan, self._pool, project=target.project)
+        if run.not_started:
+            run = observe(plan, self._pool, project=target.project)
+        return run.observation
+
+    def close(self) -> None:
+        """End all of them."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
 
 def open_target(args: argparse.Namespace, word: str) -> Target:

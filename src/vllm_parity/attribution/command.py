@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,23 +103,20 @@ def _search(args: argparse.Namespace) -> int:
         return 0
     results = Results(args.results / "attribute", run_id=cell.id)
     bench = Bench(
-        config=target.config,
+        target=target,
         results=results,
-        make_pool=partial(target.make_pool, results),
-        about=target.about,
-        project=target.project,
         deadline=math.inf if args.budget is None else began + 60 * args.budget,
         tell=Progress(out),
     )
     try:
-        question = ask(bench, target.plan, suspects)
+        question = ask(bench, suspects)
         lab = LiveLab(bench, question, controls=CONTROLS)
         finding = Search(suspects=[one.name for one in question.suspects], lab=lab).find()
     except OutOfBudgetError:
         msg = f"--budget {args.budget:g}: the cell itself does not run in this time; give it more"
         raise ConfigError(msg) from None
     finally:
-        bench.close()
+        bench.engines.close()
     note = Note(
         question=question, finding=finding, settings=lab.settings, folder=str(results.folder)
     )

@@ -10,6 +10,7 @@ missing for this, the answer is undetermined and says which.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -94,14 +95,14 @@ class Box:
 def name_cause(points: Sequence[Point]) -> Answer:
     """Return what decides, as far as the points can tell."""
     groups = grouped(points)
-    bad = [one for one in groups if one.has(Sign.DIVERGED)]
     good = [one for one in groups if one.agrees and one.has(Sign.SAME)]
     noisy = [one for one in groups if one.has(Sign.NOISY)]
+    bad = [one for one in groups if one.has(Sign.DIVERGED) and one not in noisy]
     # What differs at equal settings is noise where the reference differs with itself there.
     restless = [one for one in groups if not one.agrees and one not in noisy]
     if restless:
         return _nondeterministic(restless, groups)
-    if noisy and not [one for one in bad if one not in noisy]:
+    if noisy and not bad:
         return _noise(noisy, good)
     if not bad:
         if good:
@@ -109,7 +110,7 @@ def name_cause(points: Sequence[Point]) -> Answer:
             return Answer(kind=Kind.NONE, evidence=f"nothing diverged in {_runs(count)}")
         evidence = "no run counts: each has an error, or lacks something that must be witnessed"
         return Answer(kind=Kind.UNDETERMINED, evidence=evidence)
-    return _divergence([one for one in bad if one not in noisy], good)
+    return _divergence(bad, good)
 
 
 def grouped(points: Sequence[Point]) -> list[Group]:
@@ -123,10 +124,9 @@ def grouped(points: Sequence[Point]) -> list[Group]:
 
 def common_box(bad: Sequence[Settings], good: Sequence[Settings]) -> Box:
     """Return what all bad settings have in common that not all settings have."""
-    names = sorted({name for one in (*bad, *good) for name in one})
-    seen = {name: {one.get(name, "null") for one in (*bad, *good)} for name in names}
-    values = {name: frozenset(one.get(name, "null") for one in bad) for name in names}
-    knobs = tuple(name for name in names if values[name] != seen[name])
+    seen = _values_of([*bad, *good])
+    values = {name: frozenset(one.get(name, "null") for one in bad) for name in seen}
+    knobs = tuple(name for name in seen if values[name] != seen[name])
 
     def inside(one: Settings, names: Sequence[str]) -> bool:
         return all(one.get(name, "null") in values[name] for name in names)
@@ -192,15 +192,14 @@ def _either(wrong: Sequence[Settings], right: Sequence[Settings]) -> Answer | No
 
 def _jointly(wrong: Sequence[Settings], right: Sequence[Settings]) -> Answer | None:
     """Return the fewest knobs whose values together decide, where all combinations were run."""
-    names = sorted({name for one in (*wrong, *right) for name in one})
-    seen = {name: {one.get(name, "null") for one in (*wrong, *right)} for name in names}
-    moving = [name for name in names if len(seen[name]) > 1]
+    seen = _values_of([*wrong, *right])
+    moving = [name for name in seen if len(seen[name]) > 1]
     for size in range(2, _MOST_TOGETHER + 1):
         for knobs in itertools.combinations(moving, size):
             sides = [
                 {tuple(one.get(k, "null") for k in knobs) for one in s} for s in (wrong, right)
             ]
-            combinations = len(list(itertools.product(*(seen[knob] for knob in knobs))))
+            combinations = math.prod(len(seen[knob]) for knob in knobs)
             if not sides[0] & sides[1] and len(sides[0] | sides[1]) == combinations:
                 which = "; ".join(
                     ", ".join(f"{k}={v}" for k, v in zip(knobs, values, strict=True))
@@ -225,9 +224,7 @@ def _undetermined(box: Box, wrong: Sequence[Settings], right: Sequence[Settings]
         f"{suspects} could be it, and {knob} was never changed by itself: run the cell with"
         f" {knob}={value} and the rest as in a run that diverges"
     )
-    return Answer(
-        kind=Kind.UNDETERMINED, evidence=evidence, next={**wrong[0], knob: value} if wrong else {}
-    )
+    return Answer(kind=Kind.UNDETERMINED, evidence=evidence, next={**wrong[0], knob: value})
 
 
 def _nondeterministic(restless: Sequence[Group], groups: Sequence[Group]) -> Answer:
@@ -274,6 +271,12 @@ def _stops(
         return (), "; it is steady under other settings, but no run shows which knob does it"
     words = " and ".join(_value(box, knob) for knob in box.knobs)
     return (box.knobs,), f"; it takes {words}, and is steady otherwise"
+
+
+def _values_of(settings: Sequence[Settings]) -> dict[str, set[str]]:
+    """Return all values of each knob, by its name, in order."""
+    names = sorted({name for one in settings for name in one})
+    return {name: {one.get(name, "null") for one in settings} for name in names}
 
 
 def _value(box: Box, knob: str) -> str:

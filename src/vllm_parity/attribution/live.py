@@ -15,8 +15,8 @@ from vllm_parity.judge import judge
 from vllm_parity.matrix import Family
 from vllm_parity.matrix.environment import check_variables
 from vllm_parity.observation import load_observation
-from vllm_parity.observe import observe
 from vllm_parity.schema import Contract
+from vllm_parity.target import Engines
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from vllm_parity.attribution.search import Kept
     from vllm_parity.attribution.suspects import Suspect
     from vllm_parity.contracts import NamedContract
-    from vllm_parity.engine.pool import Pool
     from vllm_parity.families import Config, Plan
     from vllm_parity.judge import Judgement
     from vllm_parity.results import Results
     from vllm_parity.schema import Observation
+    from vllm_parity.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,31 +59,16 @@ class Setting:
 class Bench:
     """Where probes run: engines that stay warm, a folder of records, a limit of time.
 
-    `about` is what the numbers may depend on besides the plan. `tell` is called with each setting
-    as it is begun, and after each of its runs.
+    `tell` is called with a setting after each of its runs.
     """
 
-    config: Config
+    target: Target
     results: Results
-    make_pool: Callable[[], Pool]
-    about: tuple[str, ...]
-    project: dict[str, str]
     deadline: float
     tell: Callable[[Setting], None] = lambda _: None
-    _pool: Pool | None = None
 
-    @property
-    def pool(self) -> Pool:
-        """The engines, made when they are first needed."""
-        if self._pool is None:
-            self._pool = self.make_pool()
-        return self._pool
-
-    def close(self) -> None:
-        """End all engines; whoever measures again starts others."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+    def __post_init__(self) -> None:
+        self.engines = Engines(self.target, self.results)
 
     def measure(self, setting: Setting) -> Measured:
         """Run a setting once more, or find that run recorded."""
@@ -94,7 +79,8 @@ class Bench:
         observation = load_observation(path) if path.exists() else None
         # What failed may have been the interruption itself.
         if observation is None or observation.error:
-            observation, seconds = self.run(setting, number)
+            observation, seconds = self.run(setting.plan, self._expected(setting))
+            observation = marked(observation, setting.cell, setting.changed, number)
             self.results.write(observation, name)
         judgement = judge(observation)
         run = Measured(
@@ -107,8 +93,8 @@ class Bench:
         self.tell(setting)
         return run
 
-    def run(self, setting: Setting, number: int) -> tuple[Observation, float]:
-        """Run a setting; return the observation, which is not kept, and the seconds it took.
+    def run(self, plan: Plan, expected: float) -> tuple[Observation, float]:
+        """Run a plan that is expected to take so many seconds; return those that it took, too.
 
         Raises:
             OutOfBudgetError: where the limit of time would be passed.
@@ -116,20 +102,15 @@ class Bench:
 
         """
         started = time.monotonic()
-        if started + self._expected(setting) > self.deadline:
+        if started + expected > self.deadline:
             raise OutOfBudgetError
-        check_variables(setting.plan.variables)
-        run = observe(setting.plan, self.pool, project=self.project)
-        if run.not_started:
-            # As a run of the matrix does it: once more, in a fresh process.
-            run = observe(setting.plan, self.pool, project=self.project)
-        observation = marked(run.observation, setting.cell, setting.changed, number)
-        return observation, time.monotonic() - started
+        check_variables(plan.variables)
+        return self.engines.run(plan), time.monotonic() - started
 
     def _expected(self, setting: Setting) -> float:
         """Estimate the seconds of the next run: as the last one, or with an engine to start."""
         known = [run.seconds for run in setting.runs if run.seconds is not None]
-        return known[-1] if known else start_seconds(setting.plan, self.config)
+        return known[-1] if known else start_seconds(setting.plan, self.target.config)
 
 
 def start_seconds(plan: Plan, config: Config) -> float:
@@ -155,27 +136,27 @@ class Question:
     environment: dict[str, str]
 
 
-def ask(bench: Bench, base: Plan, suspects: Sequence[Suspect]) -> Question:
+def ask(bench: Bench, suspects: Sequence[Suspect]) -> Question:
     """Run the cell once, unless that is recorded, and see what there is to ask.
 
     It is the cell's own contract that is asked about where it is broken; where it holds, any
     difference at all.
     """
-    strict = bench.config.contracts.named("strict")
+    base = bench.target.plan
+    strict = bench.target.config.contracts.named("strict")
     for contract in (base.contract, strict):
-        name = _first_of(bench, base, contract)
-        if (bench.results.folder / f"{name}.json").exists():
-            observation = load_observation(bench.results.folder / f"{name}.json")
+        first = bench.results.folder / f"{_first_of(bench, contract)}.json"
+        if first.exists():
+            observation = load_observation(first)
             break
     else:
-        setting = Setting(number=0, cell=base.cell.id, changed=(), plan=base, key="")
-        observation, _ = bench.run(setting, 1)
+        observation, _ = bench.run(base, start_seconds(base, bench.target.config))
         broken = judge(observation).verdict in {Verdict.DIVERGED, Verdict.NOISY}
         contract = base.contract if broken else strict
         observation = msgspec.structs.replace(
-            observation, contract=Contract(**contract.as_fields())
+            marked(observation, base.cell.id, (), 1), contract=Contract(**contract.as_fields())
         )
-        bench.results.write(observation, _first_of(bench, base, contract))
+        bench.results.write(observation, _first_of(bench, contract))
     arm = observation.arms.candidate
     knobs = arm.knobs if arm else {}
     cleared = tuple(one for one in suspects if is_other_already(one, base, knobs))
@@ -189,9 +170,11 @@ def ask(bench: Bench, base: Plan, suspects: Sequence[Suspect]) -> Question:
     )
 
 
-def _first_of(bench: Bench, base: Plan, contract: NamedContract) -> str:
-    plan = probe_plan(base, bench.config, (), contract)
-    return f"{key_of_plan(plan, bench.about)}-001"
+def _first_of(bench: Bench, contract: NamedContract) -> str:
+    """Return the name of the first record of the cell itself under a contract."""
+    target = bench.target
+    plan = probe_plan(target.plan, target.config, (), contract)
+    return f"{key_of_plan(plan, target.about)}-001"
 
 
 class LiveLab:
@@ -218,13 +201,13 @@ class LiveLab:
         changed = tuple(one for one in asked.suspects if one.name not in kept)
         names = frozenset(one.name for one in changed)
         if names not in self._settings:
-            plan = probe_plan(asked.base, self.bench.config, changed, asked.contract)
+            plan = probe_plan(asked.base, self.bench.target.config, changed, asked.contract)
             self._settings[names] = Setting(
                 number=len(self._settings),
                 cell=asked.base.cell.id,
                 changed=changed,
                 plan=plan,
-                key=key_of_plan(plan, self.bench.about),
+                key=key_of_plan(plan, self.bench.target.about),
             )
         return self._settings[names]
 
@@ -238,6 +221,6 @@ class LiveLab:
         setting = self.setting(kept)
         while len(setting.runs) < times:
             if not setting.changed and len(setting.runs) == self._renew_at:
-                self.bench.close()
+                self.bench.engines.close()
             self.bench.measure(setting)
         return [run.outcome for run in setting.runs]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.attribution.answer import Kind
-from vllm_parity.attribution.grid import Sign
+from vllm_parity.attribution.search import counting
+from vllm_parity.attribution.suspects import shown_value
 from vllm_parity.judge.layout import row
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ def report_line(note: Note) -> str:
         f"{name} {environment[name]}" for name in ("vllm", "torch", "python") if name in environment
     )
     place = ", ".join(environment[name] for name in ("device", "arch") if name in environment)
-    worst = [w.judgement.worst for w in note.settings[0].runs] if note.settings else []
-    size = max((one.abs for one in worst if one is not None), default=math.nan)
+    size = _size(note.settings[0]) if note.settings else math.nan
     apart = "" if math.isnan(size) else f" by up to {size:.2g}"
     pair = _contrast(question)
     cause = _answer(note)
@@ -163,11 +163,9 @@ def _answer(note: Note) -> str:
 
 
 def _controls(base: Setting, finding: Finding) -> str:
-    signs = Counter(run.outcome.sign for run in base.runs)
-    labels = {run.outcome.label for run in base.runs if run.outcome.sign is not Sign.VOID}
-    words = ", ".join(f"{count} {sign}" for sign, count in signs.items())
+    labels = {one.label for one in counting(run.outcome for run in base.runs)}
     return (
-        f"the cell itself, {len(base.runs)} runs in two processes: {words};"
+        f"the cell itself, {len(base.runs)} runs in two processes: {_counted(base)};"
         f" {len(labels)} different outputs; {finding.rate.words}"
     )
 
@@ -190,13 +188,9 @@ def effective(question: Question, suspect: Suspect) -> str:
     known = {name: knobs.get(name) for name in suspect.engine}
     known |= {name: knobs.get(f"env.{name}") for name in suspect.variables}
     return ", ".join(
-        f"{name}={'default' if value is None else _shown_value(value)}"
+        f"{name}={'default' if value is None else shown_value(value)}"
         for name, value in known.items()
     )
-
-
-def _shown_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _other(question: Question, suspect: Suspect) -> str:
@@ -223,22 +217,29 @@ def _table(note: Note) -> Iterator[str]:
     for setting in note.settings:
         changed = {one.name for one in setting.changed}
         marks = "".join("." if s.name in changed else "x" for s in note.question.suspects)
-        worst = [run.judgement.worst for run in setting.runs]
-        sizes = [one.abs for one in worst if one is not None]
         spent = [run.seconds for run in setting.runs]
         seconds = sum(one for one in spent if one is not None)
         shown = f"{seconds:8.1f}" if any(one is not None for one in spent) else "recorded"
         yield (
             f"{'':<18}{setting.number:>3}  {marks}   {len(setting.runs):>4}  {_shown(setting):<24}"
-            f"{max(sizes, default=math.nan):>10.2g}{shown:>8}"
+            f"{_size(setting):>10.2g}{shown:>8}"
         )
     yield f"{'':<18}x as in the cell, . at its other value"
 
 
+def _size(setting: Setting) -> float:
+    """Return the largest difference of any run, NaN where no value was compared."""
+    worst = [run.judgement.worst for run in setting.runs]
+    return max((one.abs for one in worst if one is not None), default=math.nan)
+
+
 def _shown(setting: Setting) -> str:
+    signs = {run.outcome.sign for run in setting.runs}
+    return str(setting.runs[0].outcome.sign) if len(signs) == 1 else _counted(setting)
+
+
+def _counted(setting: Setting) -> str:
     signs = Counter(run.outcome.sign for run in setting.runs)
-    if len(signs) == 1:
-        return str(setting.runs[0].outcome.sign)
     return ", ".join(f"{count} {sign}" for sign, count in signs.items())
 
 

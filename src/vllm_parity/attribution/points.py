@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from vllm_parity.attribution.grid import Point, Sign
-from vllm_parity.judge import judge
+from vllm_parity.errors import FormatError
 from vllm_parity.judge.arms import compare_arms
+from vllm_parity.judge.command import judge_file
 from vllm_parity.judge.findings import DIVERGED, Code
+from vllm_parity.observation import load_observation
+from vllm_parity.report.settings import as_text
 from vllm_parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -67,9 +69,6 @@ def load_points(files: Sequence[str], moves: Iterable[tuple[str, ...]] = ()) -> 
         FormatError: where a file is no observation, or they are of different cells.
 
     """
-    from vllm_parity.errors import FormatError  # noqa: PLC0415 - beside its only use
-    from vllm_parity.observation import load_observation  # noqa: PLC0415
-
     loaded = [(file, load_observation(file)) for file in files]
     cells = {observation.cell: file for file, observation in loaded}
     if len(cells) > 1:
@@ -79,13 +78,7 @@ def load_points(files: Sequence[str], moves: Iterable[tuple[str, ...]] = ()) -> 
             f" and {one} in {first}"
         )
         raise FormatError(msg)
-    judged = []
-    for file, observation in loaded:
-        try:
-            judged.append((file, observation, judge(observation)))
-        except FormatError as error:
-            msg = f"{file}: {error}"
-            raise FormatError(msg) from None
+    judged = [(file, one, judge_file(file, one)) for file, one in loaded]
     return points_of(judged, moves)
 
 
@@ -103,12 +96,8 @@ def _settings(observation: Observation) -> dict[str, str]:
         for name, value in observation.environment.items()
         if not name.startswith(_OWN)
     }
-    known = {name: _text(value) for name, value in found.items() if value is not None}
+    known = {name: as_text(value) for name, value in found.items() if value is not None}
     return known | environment
-
-
-def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _varying(settings: Sequence[Mapping[str, str]]) -> list[str]:

@@ -114,17 +114,17 @@ class Search:
         outcomes: Sequence[Outcome] = ()
         try:
             outcomes = self._run(everything, self.controls)
-            if all(one.sign is Sign.SAME for one in outcomes) and len(labels(outcomes)) == 1:
+            if all(one.sign is Sign.SAME for one in outcomes) and len(ways(outcomes)) == 1:
                 outcomes = self._run(everything, CLEAN)
         except OutOfBudgetError:
             return self._unfinished(rate_of(outcomes), "there was no time for the controls")
         rate = rate_of(outcomes)
-        counted = [one for one in outcomes if one.sign is not Sign.VOID]
+        counted = counting(outcomes)
         if not counted:
             words = "no run of the cell itself counts"
             return self._unfinished(rate, words)
         self._noisy = any(one.sign is Sign.NOISY for one in counted)
-        self._restless = not self._noisy and len({(o.sign, o.label) for o in counted}) > 1
+        self._restless = not self._noisy and len(ways(counted)) > 1
         if self._noisy or self._restless:
             return self._shaky()
         if counted[0].sign is Sign.SAME:
@@ -139,16 +139,16 @@ class Search:
             outcomes = self._run(everything, 2 * self.controls)
         except OutOfBudgetError:
             outcomes = self.lab.run(everything, 0)
-        counted = [one for one in outcomes if one.sign is not Sign.VOID]
+        counted = counting(outcomes)
         rate = rate_of(outcomes)
-        ways = Counter((one.sign, one.label) for one in counted)
+        found = ways(counted)
         if self._noisy:
             kind, words = Kind.NOISE, f"the reference does not repeat itself: {rate.words}"
             usual = sum(one.sign is not Sign.NOISY for one in counted)
         else:
             kind = Kind.NONDETERMINISTIC
-            words = f"equal settings disagree: {rate.words}, {len(ways)} different outcomes"
-            usual = max(ways.values())
+            words = f"equal settings disagree: {rate.words}, {len(found)} different outcomes"
+            usual = max(found.values())
         # The largest share that the usual outcome may have decides how many runs tell it from all.
         share = Rate(events=usual, runs=len(counted)).interval(0.9)[1]
         runs = math.log(_LUCK) / math.log(share) if share < 1 else _MOST_RUNS + 1
@@ -288,12 +288,12 @@ class Search:
             return first.sign is Sign.DIVERGED
         # Run until it shows, or until it would have shown.
         for times in range(2, self._steady_runs + 1):
-            counted = [one for one in self._run(kept, times) if one.sign is not Sign.VOID]
+            counted = counting(self._run(kept, times))
             if not counted:
                 return None
             if self._noisy and any(one.sign is Sign.NOISY for one in counted):
                 return True
-            if self._restless and len({(one.sign, one.label) for one in counted}) > 1:
+            if self._restless and len(ways(counted)) > 1:
                 return True
         return False
 
@@ -313,12 +313,17 @@ class Search:
         )
 
 
-def labels(outcomes: Iterable[Outcome]) -> set[str]:
-    """Return the different outputs of the runs that count."""
-    return {one.label for one in outcomes if one.sign is not Sign.VOID}
+def counting(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the outcomes that show something."""
+    return [one for one in outcomes if one.sign is not Sign.VOID]
+
+
+def ways(outcomes: Iterable[Outcome]) -> Counter[tuple[Sign, str]]:
+    """Return how many of the runs that count came out in which way."""
+    return Counter((one.sign, one.label) for one in counting(outcomes))
 
 
 def rate_of(outcomes: Iterable[Outcome]) -> Rate:
     """Return how many of the runs that count went wrong."""
-    signs = [one.sign for one in outcomes if one.sign is not Sign.VOID]
-    return Rate(events=sum(one is not Sign.SAME for one in signs), runs=len(signs))
+    counted = counting(outcomes)
+    return Rate(events=sum(one.sign is not Sign.SAME for one in counted), runs=len(counted))

@@ -43,7 +43,7 @@ class Suspect:
     def other(self) -> str:
         """The other value, in words."""
         values = {**self.axes, **self.engine, **self.speculative, **self.variables}
-        return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+        return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())
 
 
 def load_suspects(path: Path | None = None) -> tuple[Suspect, ...]:
@@ -108,5 +108,6 @@ def _axes(table: Table) -> dict[str, Any]:
     return {name: table.enum(name, AXES[name]) for name in table.data}
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return a value as TOML has it, text without quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)

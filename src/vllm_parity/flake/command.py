@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,18 +13,16 @@ from vllm_parity.errors import ConfigError
 from vllm_parity.flake.series import Claim, Repeat, Series
 from vllm_parity.judge import judge
 from vllm_parity.judge.layout import row
-from vllm_parity.observe import observe
 from vllm_parity.rates import clean_runs_needed
 from vllm_parity.results import Results, new_run_id
 from vllm_parity.schema import Contract, Kind
-from vllm_parity.target import add_target_options, open_target
+from vllm_parity.target import Engines, add_target_options, open_target
 from vllm_parity.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from vllm_parity.engine.pool import Pool
     from vllm_parity.target import Target
 
 _MARKS = {Verdict.PASS: ".", Verdict.DIVERGED: "D", Verdict.NOISY: "N"}
@@ -79,7 +76,7 @@ def run_flake(args: argparse.Namespace) -> int:
                 if args.until_rate and _settled(series, args):
                     break
             out.write("\n")
-            found.append(Series(name=name, repeats=tuple(done)))
+            found.append(series)
     finally:
         runner.close()
     if args.json:
@@ -112,8 +109,7 @@ class _Runner:
     def __init__(self, target: Target, results: Results) -> None:
         self._target = target
         self._results = results
-        self._make_pool = partial(target.make_pool, results)
-        self._pool: Pool | None = None
+        self._engines = Engines(target, results)
         self._labels = Labels()
 
     def series(self, name: str, repeats: int) -> Iterator[Repeat]:
@@ -127,19 +123,11 @@ class _Runner:
 
     def close(self) -> None:
         """End all engines; the next run starts others."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        self._engines.close()
 
     def _run(self, name: str, number: int) -> Repeat:
-        if self._pool is None:
-            self._pool = self._make_pool()
-        target = self._target
-        run = observe(target.plan, self._pool, project=target.project)
-        if run.not_started:
-            # As a run of the matrix does it: once more, in a fresh process.
-            run = observe(target.plan, self._pool, project=target.project)
-        observation = msgspec.structs.replace(run.observation, repeat=number)
+        ran = self._engines.run(self._target.plan)
+        observation = msgspec.structs.replace(ran, repeat=number)
         path = self._results.write(observation, f"{observation.cell}.{name}-{number:03}")
         # Classes are told apart by their bits, whatever the contract allows.
         strict = msgspec.structs.replace(observation, contract=Contract(kind=Kind.BITWISE))

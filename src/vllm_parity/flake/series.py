@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from vllm_parity.rates import Rate, clean_runs_needed, too_many
-from vllm_parity.verdict import Verdict
+from vllm_parity.report.settings import Sign, sign_of
 
-_RED = {Verdict.DIVERGED, Verdict.NOISY}
-_COUNTED = {Verdict.PASS, *_RED}
+if TYPE_CHECKING:
+    from vllm_parity.verdict import Verdict
 
 
 class Claim(StrEnum):
@@ -40,12 +41,12 @@ class Series:
     @property
     def counted(self) -> list[Repeat]:
         """The repeats that show something."""
-        return [one for one in self.repeats if one.verdict in _COUNTED]
+        return [one for one in self.repeats if sign_of(one.verdict, None) is not Sign.NONE]
 
     @property
     def rate(self) -> Rate:
         """How many of the counted are red."""
-        reds = sum(one.verdict in _RED for one in self.counted)
+        reds = sum(sign_of(one.verdict, None) is Sign.RED for one in self.counted)
         return Rate(events=reds, runs=len(self.counted))
 
     @property

@@ -143,15 +143,24 @@ def expand(names: Sequence[str]) -> list[str]:
     return list(found)
 
 
+def judge_file(file: str, observation: Observation) -> Judgement:
+    """Judge an observation that was read from a file.
+
+    Raises:
+        FormatError: with the file's name, where it cannot be judged.
+
+    """
+    try:
+        return judge(observation)
+    except FormatError as error:
+        msg = f"{file}: {error}"
+        raise FormatError(msg) from None
+
+
 def _judge(name: str, observation: Observation, contracts: Contracts | None) -> Judged:
     if contracts is not None:
         observation = _with_contract(observation, contracts)
-    try:
-        judgement = judge(observation)
-    except FormatError as error:
-        msg = f"{name}: {error}"
-        raise FormatError(msg) from None
-    return Judged(file=name, observation=observation, judgement=judgement)
+    return Judged(file=name, observation=observation, judgement=judge_file(name, observation))
 
 
 def _with_contract(observation: Observation, contracts: Contracts) -> Observation:

@@ -36,6 +36,11 @@ def add_selection_options(add: Any) -> None:  # noqa: ANN401 - argparse's or pyt
         metavar="PATTERN",
         help="cells with this id or pattern, such as '*-image-*'; may be given several times",
     )
+    add_source_options(add)
+
+
+def add_source_options(add: Any) -> None:  # noqa: ANN401 - as above
+    """Add the options that say where cells come from, and for which machine."""
     add("--matrix", type=Path, help="a matrix.toml other than the project's own")
     add(
         "--models",
@@ -44,6 +49,20 @@ def add_selection_options(add: Any) -> None:  # noqa: ANN401 - argparse's or pyt
         help="hub: each cell's own model; built-in: tiny ones in place of those of the hub",
     )
     add("--machine", type=Path, help="take this record (of `vllm-parity doctor --json`) for here")
+
+
+def add_run_options(add: Any) -> None:  # noqa: ANN401 - as above
+    """Add the options that say how cells are run, and where their records go."""
+    add(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="force an engine argument of vLLM on both arms; the value is JSON, or a word",
+    )
+    add(
+        "--results", type=Path, default=Path("results"), help="folder of records (default: results)"
+    )
 
 
 def read_selection(options: Any) -> Selection:  # noqa: ANN401 - a namespace of either

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import FormatError
+from vllm_parity.judge.command import judge_file
 from vllm_parity.observation import load_observation
 from vllm_parity.report.history import Clock, Record
-from vllm_parity.report.merge import first_finding, judge_file, outcome_among
+from vllm_parity.report.merge import first_finding, outcome_among
 from vllm_parity.report.settings import settings_of, sign_of
 
 if TYPE_CHECKING:

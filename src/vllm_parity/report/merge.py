@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vllm_parity.errors import ConfigError, FormatError, ResultsError
-from vllm_parity.judge import Judgement, judge
-from vllm_parity.judge.command import expand
+from vllm_parity.judge.command import expand, judge_file
 from vllm_parity.observation import load_observation
 from vllm_parity.outcome import Outcome, exit_code_of, outcome_of
 from vllm_parity.report.settings import Sign, environment_of, settings_of, sign_of
@@ -17,6 +16,7 @@ from vllm_parity.verdict import Verdict, worst
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from vllm_parity.judge import Judgement
     from vllm_parity.matrix import Cell, Matrix
     from vllm_parity.observation import Observation
     from vllm_parity.waivers import Waiver
@@ -153,20 +153,6 @@ def merge(
 def known_cells(matrix: Matrix) -> dict[str, Cell]:
     """Return the cells of a matrix by their ids, with models of the hub and with built-in ones."""
     return {cell.id: cell for one in (matrix.built_in(), matrix) for cell in one.cells}
-
-
-def judge_file(file: str, observation: Observation) -> Judgement:
-    """Judge an observation that was read from a file.
-
-    Raises:
-        FormatError: with the file's name, where it cannot be judged.
-
-    """
-    try:
-        return judge(observation)
-    except FormatError as error:
-        msg = f"{file}: {error}"
-        raise FormatError(msg) from None
 
 
 def outcome_among(

@@ -74,11 +74,12 @@ def _knobs(reference: Arm, candidate: Arm) -> dict[str, str]:
         if left is None and right is None:
             continue  # absent and null are the same
         same = same_json(left, right)
-        found[name] = _text(left) if same else f"{_text(left)} | {_text(right)}"
+        found[name] = as_text(left) if same else f"{as_text(left)} | {as_text(right)}"
     return found
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def as_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return a value as it can be told apart from others: text as it is, the rest as JSON."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
